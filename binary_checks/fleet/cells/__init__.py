@@ -23,7 +23,6 @@ from binary_checks.fleet.cells.choosing import (
     choose_cells,
     choose_tier,
     read_one_off,
-    select,
     shard,
 )
 from binary_checks.fleet.cells.cibuildwheel_identifiers import write_cells_file
@@ -70,7 +69,6 @@ __all__ = [
     "require_public",
     "require_template",
     "require_value",
-    "select",
     "shard",
     "write_cells",
     "write_cells_file",

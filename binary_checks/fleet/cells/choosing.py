@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import combinations
-from typing import NamedTuple
 
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.cells.cells_file import require_source
@@ -104,32 +103,7 @@ def _drop_needless(
     return [*kept]
 
 
-# Conditions and shards.
-
-_SHARD = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
-
-
-def select(cells: Iterable[Cell], where: str) -> tuple[Cell, ...]:
-    """Return the cells that meet a condition, in order; all for "". Raises ProfileError."""
-    if not where:
-        return tuple(cells)
-    condition = read_condition(where, "--where")
-    return tuple(filter(condition.meets, cells))
-
-
-def shard(cells: Sequence[Cell], part: str) -> tuple[Cell, ...]:
-    """Return part i of n, for "i/n". Raises ProfileError.
-
-    Each cell is in exactly one part, and sizes differ by at most one. Neighbours, which are similar
-    and take similar time, are in different parts.
-    """
-    found = _SHARD.fullmatch(part)
-    if found is None or int(found[1]) > int(found[2]):
-        raise ProfileError(f"--shard: {part}: not I/N, such as 1/4 or 4/4")
-    return tuple(cells[int(found[1]) - 1 :: int(found[2])])
-
-
-# One-off changes of a run, and the whole choice.
+# One-off changes of a run.
 
 ONLY, ALSO, LABELS = "BINARY_CHECKS_ONLY", "BINARY_CHECKS_ALSO", "BINARY_CHECKS_LABELS"
 """Variables that CI sets: conditions, and the labels of a pull request."""
@@ -141,57 +115,42 @@ _NEAR = re.compile(r"cells?[ -](\w+) *:", re.IGNORECASE)
 """Matches the beginning of a label about cells, even if it is mistyped."""
 _MOST = 100  # conditions, because each is compared with every cell
 
+Asked = tuple[str, CellCondition]
+"""The option or variable that a condition comes from, and the condition."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OneOff:
     """Changes for one branch or run, which are in no committed file."""
 
-    # (origin, condition); a cell must meet at least one
-    only: tuple[tuple[str, CellCondition], ...] = ()
-    also: tuple[tuple[str, CellCondition], ...] = ()
+    only: tuple[Asked, ...] = ()  # a cell must meet at least one
+    also: tuple[Asked, ...] = ()
     tier: str = NIGHTLY
     note: str = ""  # what the environment asks for, for people who read the output
-
-    def narrow(self, cells: Sequence[Cell], of: Sequence[Cell]) -> tuple[Cell, ...]:
-        """Return the cells that meet any condition of ``only``. Raises ProfileError.
-
-        Each condition must match at least one cell in ``of``.
-        """
-        met = self._match(of, self.only)
-        return tuple(cell for cell in cells if cell.id in met) if self.only else tuple(cells)
 
     def enable(self, matrix: Matrix) -> Matrix:
         """Return the matrix with cells that ``also`` adds, even left-out ones.
 
         Raises ProfileError.
         """
-        if not self.also:
-            return matrix
         known = {cell.id for cell in matrix.cells}
-        wanted = known | self._match(matrix.product, self.also)
+        wanted = known | _match(matrix.product, self.also)
         cells = tuple(cell for cell in matrix.product if cell.id in wanted)
         for cell in cells:
             if cell.id not in known:
                 require_source(cell, matrix.sources, matrix.source)
         return replace(matrix, cells=cells)
 
-    def extend(self, chosen: Sequence[Cell], cells: Sequence[Cell]) -> tuple[Cell, ...]:
-        """Return the chosen cells and those that ``also`` adds, in order. Raises ProfileError."""
-        if not self.also:
-            return tuple(chosen)
-        wanted = {cell.id for cell in chosen} | self._match(cells, self.also)
-        return tuple(cell for cell in cells if cell.id in wanted)
 
-    @staticmethod
-    def _match(cells: Sequence[Cell], conditions: Iterable[tuple[str, CellCondition]]) -> set[str]:
-        """Return the ids of cells that meet any condition; each condition must match a cell."""
-        wanted: set[str] = set()
-        for origin, condition in conditions:
-            met = {cell.id for cell in cells if condition.meets(cell)}
-            if not met:
-                raise ProfileError(f"{origin} {condition.written!r:.200} matches no cell")
-            wanted |= met
-        return wanted
+def _match(cells: Sequence[Cell], conditions: Iterable[Asked]) -> set[str]:
+    """Return the ids of cells that meet any condition; each condition must match a cell."""
+    wanted: set[str] = set()
+    for origin, condition in conditions:
+        met = {cell.id for cell in cells if condition.meets(cell)}
+        if not met:
+            raise ProfileError(f"{origin} {condition.written!r:.200} matches no cell")
+        wanted |= met
+    return wanted
 
 
 def read_one_off(
@@ -206,38 +165,34 @@ def read_one_off(
     Anyone may write labels. Only those that begin with ``cells only:``, ``cells also:`` or ``cells
     tier:`` count, and a mistyped one is an error. A label can only widen the option's tier.
     """
+    asked = [*(("only", "--only", text) for text in only), *(("also", "--also", t) for t in also)]
     outside = [*_read_environment(environment)]
-    for each in outside:
-        if each.kind == "tier":
-            tier = max(tier, each.text, key=TIERS.index)
-    asked = [_Asked("--only", "only", text) for text in only]
-    asked += [_Asked("--also", "also", text) for text in also]
-    asked += outside
+    found: dict[str, list[Asked]] = {"only": [], "also": []}
+    for kind, origin, text in (*asked, *outside):
+        if kind == "tier":
+            tier = max(tier, text, key=TIERS.index)
+        elif len(found[kind]) == _MOST:
+            raise ProfileError(f"{origin}: more than {_MOST} conditions")
+        else:
+            found[kind].append((origin, read_condition(text, origin)))
     return OneOff(
-        only=_read_conditions(asked, "only"),
-        also=_read_conditions(asked, "also"),
+        only=tuple(found["only"]),
+        also=tuple(found["also"]),
         tier=tier,
-        note="; ".join(f"{each.kind} {each.text} ({each.origin})" for each in outside),
+        note="; ".join(f"{kind} {text} ({origin})" for kind, origin, text in outside),
     )
 
 
-class _Asked(NamedTuple):
-    """One request, and its origin."""
-
-    origin: str  # an option or a variable
-    kind: str  # only, also, tier
-    text: str
-
-
-def _read_environment(environment: Mapping[str, str]) -> Iterator[_Asked]:
+def _read_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """Yield the kind of each request (only, also, tier), its variable, and its text."""
     for variable, kind in ((ONLY, "only"), (ALSO, "also")):
         for text in _split(environment.get(variable, "")):
-            yield _Asked(variable, kind, text)
+            yield kind, variable, text
     for label in _split(environment.get(LABELS, "")):
         if found := _LABEL.fullmatch(label):
             if found[1] == "tier" and found[2] not in TIERS:
                 raise ProfileError(f"{LABELS}: {label:.80}: not one of: {', '.join(TIERS)}")
-            yield _Asked(LABELS, found[1], found[2])
+            yield found[1], LABELS, found[2]
         elif (near := _NEAR.match(label)) and get_close_matches(near[1].lower(), _KINDS):
             raise ProfileError(f"{LABELS}: {label:.80}: not {_SPELLED}")
 
@@ -246,11 +201,9 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in _BETWEEN.split(text) if part.strip()]
 
 
-def _read_conditions(asked: Iterable[_Asked], kind: str) -> tuple[tuple[str, CellCondition], ...]:
-    found = [each for each in asked if each.kind == kind]
-    if len(found) > _MOST:
-        raise ProfileError(f"{found[0].origin}: more than {_MOST} conditions")
-    return tuple((each.origin, read_condition(each.text, each.origin)) for each in found)
+# The whole choice.
+
+_SHARD = re.compile(r"([1-9]\d{0,5})/([1-9]\d{0,5})")
 
 
 def choose_cells(
@@ -268,12 +221,26 @@ def choose_cells(
     """
     once = one_off or OneOff()
     reject_unknown(ids, {cell.id: cell for cell in cells}, "--cell", "cell")
-    found = select([cell for cell in cells if not ids or cell.id in ids], where)
-    if where and not found:
-        raise ProfileError(f"--where {where!r:.200} matches no cell")
-    if found and not (found := once.narrow(found, of=cells)):
-        raise ProfileError(
-            f"{once.only[0][0]} matches none of the cells that --cell and --where choose"
-        )
-    chosen = once.extend(choose_tier(found, once.tier), cells)
+    found = [cell for cell in cells if not ids or cell.id in ids]
+    wheres = [("--where", read_condition(where, "--where"))] if where else []
+    for conditions in (wheres, once.only):
+        if conditions:
+            met = _match(cells, conditions)
+            found = [cell for cell in found if cell.id in met]
+    if cells and not found:
+        raise ProfileError("--cell, --where and --only have no cell in common")
+    wanted = {cell.id for cell in choose_tier(found, once.tier)} | _match(cells, once.also)
+    chosen = tuple(cell for cell in cells if cell.id in wanted)
     return shard(chosen, part) if part else chosen
+
+
+def shard(cells: Sequence[Cell], part: str) -> tuple[Cell, ...]:
+    """Return part i of n, for "i/n". Raises ProfileError.
+
+    Each cell is in exactly one part, and sizes differ by at most one. Neighbours, which are similar
+    and take similar time, are in different parts.
+    """
+    found = _SHARD.fullmatch(part)
+    if found is None or int(found[1]) > int(found[2]):
+        raise ProfileError(f"--shard: {part}: not I/N, such as 1/4 or 4/4")
+    return tuple(cells[int(found[1]) - 1 :: int(found[2])])

@@ -75,8 +75,6 @@ _ARCHITECTURES = {
     "macos": ("x86_64", "arm64"),
     "windows": ("amd64", "arm64", "x86"),
 }
-_SAME = ({"x86_64", "amd64", "x64"}, {"aarch64", "arm64"}, {"i686", "x86", "i386"})
-"""Groups of names for one architecture; each system uses one of them."""
 KINDS = ("wheel", "conda", "libtorch")
 """Our kinds of packages; others are the files in ``kinds`` of a cell's profile."""
 _KNOWN: Mapping[str, tuple[str, ...]] = {
@@ -121,12 +119,6 @@ def require_value(axis: str, value: object, where: str) -> str:
     return value
 
 
-def _hint_same(value: str, known: tuple[str, ...]) -> str:
-    """Return the question "did you mean …?" with the system's name for the architecture, or ""."""
-    named = [each for same in _SAME if value in same for each in known if each in same]
-    return f"; did you mean {named[0]!r}?" if named else hint(value, known)
-
-
 def family_of(system: str) -> str:
     """Return the operating system: linux for manylinux_2_28, macos for macosx_14_0."""
     name = system.partition("_")[0]
@@ -143,7 +135,7 @@ def require_consistent(cell: Cell, where: str) -> None:
     if cell.system and cell.architecture not in known:
         raise ProfileError(
             f"{where}: {cell.system} has no architecture {cell.architecture!r}, but "
-            f"{', '.join(known)}{_hint_same(cell.architecture, known)}"
+            f"{', '.join(known)}"
         )
     if cell.system.startswith("macosx_10_") and cell.architecture == "arm64":
         raise ProfileError(f"{where}: {cell.system} has no arm64; that needs macosx_11_0 or later")

@@ -117,7 +117,7 @@ def test_a_label_widens_a_tier_and_never_narrows_it() -> None:
         (["--also", "variant=rocm*"], "--also 'variant=rocm*' matches no cell"),
         (
             ["--only", "system=macos", "--where", "system=linux"],
-            "--only matches none of the cells that --cell and --where choose",
+            "--cell, --where and --only have no cell in common",
         ),
         (["--only", "python=3.12"] * 101, "--only: more than 100 conditions"),
     ],

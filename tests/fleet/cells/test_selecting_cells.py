@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from binary_checks.errors import ProfileError
-from binary_checks.fleet.cells import choose_cells, select, shard
+from binary_checks.fleet.cells import choose_cells, shard
 from binary_checks.fleet.night import Cell
 
 CELLS = [
@@ -18,11 +18,12 @@ CELLS = [
 
 
 def test_all_globs_have_to_match() -> None:
-    assert [cell.id for cell in select(CELLS, "variant=cu* python=3.13*")] == [
+    assert [cell.id for cell in choose_cells(CELLS, where="variant=cu* python=3.13*")] == [
         *("torch-3.13-cu126", "torch-3.13-cu130", "torch-3.13t-cu126", "torch-3.13t-cu130"),
     ]
-    assert select(CELLS, "") == tuple(CELLS)
-    assert select(CELLS, "id=*-cu999") == ()
+    assert choose_cells(CELLS) == tuple(CELLS)
+    with pytest.raises(ProfileError, match=r"--where 'id=\*-cu999' matches no cell"):
+        choose_cells(CELLS, where="id=*-cu999")
 
 
 @given(st.integers(1, 60), st.integers(1, 70))
