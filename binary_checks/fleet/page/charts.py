@@ -29,43 +29,28 @@ _ROUND_TIMES = (
 
 
 Chart = dict[str, Any]
-"""A line, or stacked bars, over nights; coordinates count from the top left of the plot.
+"""Stacked bars over nights; coordinates count from the top left of the plot.
 
-`bars` have position, size, tone and tooltip; `dots` position and tooltip; `lines` are the points of
-polylines; `levels` and `days` are the labels of the axes, with their positions.
+`bars` have position, size, tone and tooltip; `levels` and `days` are the labels of the axes, with
+their positions.
 """
 
 
-def draw_line(
+def draw_numbers(
     rows: Iterable[Row],
     column: str,
     format_number: Callable[[float], str],
     *,
     durations: bool = False,
 ) -> Chart | None:
-    """Return a line chart of one number of each night, the oldest first; None without a number.
+    """Return a bar for one number of each night, the oldest first; None without a number.
 
     Nights without a number are left out. Numbers are seconds if they are ``durations``, which have
     other round values.
     """
-    values = [(row["night"], float(row[column])) for row in rows if row[column]]
-    if not values:
-        return None
-    axis = _divide_axis(max(value for _, value in values), _ROUND_TIMES if durations else ())
-    step = _WIDTH / len(values)
-    points = [
-        (round((index + 0.5) * step, 1), _y_coordinate(value, axis[-1]))
-        for index, (_, value) in enumerate(values)
-    ]
-    return {
-        **_draw_axes(axis, [night for night, _ in values], format_number),
-        "lines": [" ".join(f"{x},{y}" for x, y in points)] if len(points) > 1 else [],
-        "dots": [
-            (x, y, f"{night}: {format_number(value)}")
-            for (x, y), (night, value) in zip(points, values, strict=True)
-        ],
-        "summary": _sum_up([value for _, value in values], format_number),
-    }
+    numbers = [(row["night"], {column: float(row[column])}) for row in rows if row[column]]
+    distances = _ROUND_TIMES if durations else ()
+    return draw_stacks(numbers, format_number, distances=distances)
 
 
 def draw_states(rows: Iterable[Row]) -> Chart | None:
@@ -81,7 +66,7 @@ def draw_sizes(rows: Iterable[Row]) -> Chart | None:
     """Draw the installed size by part if it is known for every file, else the file's size."""
     sized = [row for row in rows if row["size"]]
     if not sized or not all(row["parts"] for row in sized):
-        return draw_line(sized, "size", format_size)
+        return draw_numbers(sized, "size", format_size)
     parts = [
         (row["night"], {name: size for name, size in row["parts"].items() if size}) for row in sized
     ]
@@ -93,12 +78,14 @@ def draw_stacks(
     format_number: Callable[[float], str],
     tones: Mapping[str, str] | None = None,
     *,
+    distances: Sequence[float] = (),
     least: float = 0.0,
 ) -> Chart | None:
     """Return stacked bars of several numbers a night, the largest at the bottom.
 
     ``tones`` maps names to tones; by default, parts of a package have tones of their own. The
-    values of the axis are multiples of ``least``, as numbers of cells are of 1.
+    values of the axis are at one of the ``distances``, or multiples of ``least``, as numbers of
+    cells are of 1.
     """
     whole = [sum(parts.values()) for _, parts in nights]
     if not any(whole):
@@ -109,25 +96,20 @@ def draw_stacks(
     names = [name for name, _ in sorted(sums.items(), key=lambda each: (-each[1], each[0]))]
     if tones is None:
         tones = {name: _PARTS[min(index, len(_PARTS) - 1)] for index, name in enumerate(names)}
-    axis = _divide_axis(max(whole), least=least)
+    axis = _divide_axis(max(whole), distances, least=least)
     return {
-        **_draw_axes(axis, [night for night, _ in nights], format_number),
+        "width": _WIDTH,
+        "height": _TALL,
+        # 0 is the same without a unit
+        "levels": [
+            (round(_TALL - each / axis[-1] * _TALL, 1), format_number(each) if each else "0")
+            for each in axis
+        ],
+        "days": [*_label_nights([night for night, _ in nights])],
         "bars": [*_stack(nights, names, tones, axis[-1], format_number)],
         "legend": [(tones[name], name) for name in names],
         "summary": _sum_up(whole, format_number),
     }
-
-
-def _draw_axes(
-    axis: Sequence[float], nights: Sequence[str], format_number: Callable[[float], str]
-) -> Chart:
-    """Return a chart without content; 0 is the same without a unit."""
-    levels = [
-        (_y_coordinate(each, axis[-1]), format_number(each) if each else "0") for each in axis
-    ]
-    days = [*_label_nights(nights)]
-    size = {"width": _WIDTH, "height": _TALL, "levels": levels, "days": days}
-    return {**size, "bars": [], "lines": [], "dots": [], "legend": []}
 
 
 def _divide_axis(
@@ -197,8 +179,3 @@ def _sum_up(values: Sequence[float], format_number: Callable[[float], str]) -> s
         return f"{last} throughout"
     ends = f"{first} to {last}" if first != last else f"{first} at both ends"
     return ends if highest in {first, last} else f"{ends}, at most {highest}"
-
-
-def _y_coordinate(value: float, highest: float) -> float:
-    """Return the y coordinate of a value, counted from the top."""
-    return round(_TALL - value / highest * _TALL, 1)

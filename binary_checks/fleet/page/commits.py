@@ -18,11 +18,10 @@ from binary_checks.fleet.artifacts import (
     list_verdicts,
     parse_upload_time,
 )
-from binary_checks.fleet.night import DECIDED
 from binary_checks.fleet.page.naming import format_text, label_by_difference, name_cell_page
 from binary_checks.fleet.page.night_reading import NightView, Row
 from binary_checks.fleet.store import Store, ask_at_once
-from binary_checks.model import FAILING, PASSING, UNTESTED, CellState
+from binary_checks.model import FAILING, PASSING, UNTESTED
 from binary_checks.safe_text import cut, one_line
 
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -37,42 +36,27 @@ COMMIT_LEGEND = tuple((*words, label) for label, words in VERDICTS.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class CommitPage:
-    """One commit with its builds, the failing ones first."""
-
-    commit: str
-    pushed: str  # date and time of the first push, in UTC; "" if unknown
-    pull_request: str
-    projects: str
-    builds: tuple[Row, ...]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """The number of builds with each verdict."""
-        counts = Counter(each["verdict"] for each in self.builds)
-        return {label: counts[label] for label in VERDICTS if counts[label]}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class CommitPages:
     """The commits of a site, the newest first."""
 
-    commits: tuple[CommitPage, ...] = ()
+    commits: tuple[Row, ...] = ()  # each with its builds, the failing ones first
     left_out: int = 0  # older commits
     complaints: tuple[str, ...] = ()  # documents that could not be read, a line each
 
     @property
-    def pulls(self) -> dict[str, list[CommitPage]]:
+    def pulls(self) -> dict[str, list[Row]]:
         """The commits of each pull request, the newest first."""
-        found: dict[str, list[CommitPage]] = {}
+        found: dict[str, list[Row]] = {}
         for each in self.commits:
-            if each.pull_request:
-                found.setdefault(each.pull_request, []).append(each)
+            if each["pull_request"]:
+                found.setdefault(each["pull_request"], []).append(each)
         return found
 
-    def by_package(self) -> dict[str, CommitPage]:
+    def by_package(self) -> dict[str, str]:
         """Return SHA-256 of a package -> the commit that it was built from."""
-        return {build["sha256"]: page for page in self.commits for build in page.builds}
+        return {
+            build["sha256"]: page["commit"] for page in self.commits for build in page["builds"]
+        }
 
 
 def read_commits(
@@ -145,21 +129,13 @@ def _judge(
     return judged
 
 
-def _judge_by_nights(nights: Sequence[Row], reason: str) -> tuple[str, str]:
-    """Return label and reason of a build without a decisive verdict: the nights decide."""
-    decided = [each for each in nights if CellState(each["state"]) in DECIDED]
-    failed = [each for each in decided if each["state"] == CellState.FAILED.value]
-    if failed:
-        return FAILING, failed[0]["reason"]
-    return (PASSING, "") if decided else (UNTESTED, reason)
-
-
 def _build(
     found: FoundArtifact, labels: Mapping[str, str], judged: tuple[str, str], nights: Sequence[Row]
 ) -> Row:
     artifact, (label, reason) = found.artifact, judged
-    if label == UNTESTED:
-        label, reason = _judge_by_nights(nights, reason)
+    if label == UNTESTED and nights and nights[0]["verdict"] != UNTESTED:  # the nights decide
+        label = nights[0]["verdict"]
+        reason = nights[0]["reason"] if label == FAILING else ""
     letter, tone = VERDICTS[label]
     return {
         "sha256": artifact.sha256,
@@ -176,16 +152,18 @@ def _build(
     }
 
 
-def _page(commit: str, found: Sequence[FoundArtifact], builds: Iterable[Row]) -> CommitPage:
+def _page(commit: str, found: Sequence[FoundArtifact], builds: Sequence[Row]) -> Row:
     order = (FAILING, UNTESTED, PASSING)
     began = _began(found)
     numbers = (each.artifact.pull_request for each in found)
     projects = sorted({format_text(each.artifact.project) for each in found})
+    counts = Counter(each["verdict"] for each in builds)
     key = itemgetter("project", "label")
-    return CommitPage(
-        commit=commit,
-        pushed="" if began == _EARLIEST else began.strftime("%Y-%m-%d %H:%M"),
-        pull_request=next(filter(None, numbers), ""),
-        projects=format_text(", ".join(projects), 120),
-        builds=tuple(sorted(builds, key=lambda row: (order.index(row["verdict"]), key(row)))),
-    )
+    return {
+        "commit": commit,
+        "pushed": "" if began == _EARLIEST else began.strftime("%Y-%m-%d %H:%M"),  # in UTC
+        "pull_request": next(filter(None, numbers), ""),
+        "projects": format_text(", ".join(projects), 120),
+        "builds": sorted(builds, key=lambda row: (order.index(row["verdict"]), key(row))),
+        "counts": {label: counts[label] for label in VERDICTS if counts[label]},
+    }

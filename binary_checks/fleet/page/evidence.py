@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -79,15 +79,17 @@ class EvidenceReader:
             lambda: [*self._attempts.read(row["cell"], gaps)], [], gaps
         )
         last = final_state(planned, attempts).last
-        shown = [_show_stage(attempt) for attempt in last.values()]
+        stages = tuple(_show_stage(attempt) for attempt in last.values())
         no_log: _Log = ((), False)
         log = try_to_read(lambda: self._read_log(row["log"]), no_log, gaps)
         changed: _Changed = ((), "")
         if row["last_good"] and row["sha256"] != row["good_sha256"]:
             changed = try_to_read(lambda: self._compare(row), changed, gaps)
         return CellEvidence(
-            stages=tuple(stage for stage, _ in shown),
-            texts={check: text for _, texts in shown for check, text in texts.items()},
+            stages=stages,
+            texts={
+                check.id: check.text for each in stages for check in each["checks"] if check.text
+            },
             log=log[0],
             log_cut=log[1],
             rerun=try_to_read(lambda: self._rerun(planned, last), "", gaps),
@@ -164,22 +166,18 @@ def read_tail(path: Path) -> _Log:
     )
 
 
-def _show_stage(attempt: Attempt) -> tuple[Row, dict[str, CheckText]]:
-    """Return an attempt's findings and the descriptions of the checks in them."""
-    run = attempt.result
-    packages = run.packages if run else ()
-    stated = {check.id: check for check in run.checks} if run else {}
-    named = {e.check for package in packages for e in package.entries if e.problems or e.warnings}
-    texts = find_texts(sorted(named), stated)
+def _show_stage(attempt: Attempt) -> Row:
+    """Return an attempt's findings."""
+    packages = attempt.result.packages if attempt.result else ()
+    complaints = attempt.result.complaints if attempt.result else ()
     systems = (name for package in packages for name in package.operating_systems)
-    shown = {
+    return {
         "stage": attempt.stage,
         "exit_status": _format_end(attempt),
-        "checks": [check for package in packages for check in show_checks(package, texts)],
-        "complaints": [cut(one_line(each)) for each in run.complaints] if run else [],
+        "checks": [check for package in packages for check in show_checks(package, _read_texts())],
+        "complaints": [cut(one_line(each)) for each in complaints],
         "systems": [cut(one_line(name)) for name in systems],
     }
-    return shown, texts
 
 
 def _format_end(attempt: Attempt) -> str:
@@ -188,16 +186,7 @@ def _format_end(attempt: Attempt) -> str:
     return "no exit status" if attempt.exit_status is None else f"exit {attempt.exit_status}"
 
 
-# Descriptions of checks, from the results or from this version.
-
-
-def find_texts(named: Iterable[str], stated: Mapping[str, CheckText]) -> dict[str, CheckText]:
-    """Return the descriptions of the named checks, without unknown ones."""
-    own = _own_texts()
-    found = {check: stated.get(check) or own.get(check) for check in named}
-    return {check: text for check, text in found.items() if text is not None}
-
-
 @cache
-def _own_texts() -> Mapping[str, CheckText]:
+def _read_texts() -> Mapping[str, CheckText]:
+    """Return the descriptions of this version's checks, which stored results leave out."""
     return {check.id: abridge(check) for check in find_checks()}

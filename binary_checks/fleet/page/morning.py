@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from binary_checks.fleet.night import DECIDED, WELL
 from binary_checks.fleet.page.naming import format_text, split
 from binary_checks.fleet.page.night_reading import NightView, Row
 from binary_checks.fleet.page.templates import Templates
@@ -23,7 +21,6 @@ OTHERS: Mapping[str, tuple[str, str]] = {
     CellState.BLOCKED.value: ("GPU stage waits for a CPU stage that passes", "GPU waits"),
 }
 """State -> its title on the page and in a mail, in the order in which they are shown."""
-_DECIDED = {state.value for state in WELL | DECIDED}
 _NAMED = 5  # cells that a line names
 _QUERIES = (
     *("states", "newly-broken", "still-broken", "mended", "undecided", "new-versions"),
@@ -36,6 +33,7 @@ class Morning:
     """The answers about one night that the index, the mail and the feed present."""
 
     night: str
+    ended: Row  # numbers of cells
     answers: Mapping[str, Sequence[Row]]  # by query
     notices: Sequence[str]
     notes: Mapping[str, Sequence[str]]  # title -> lines
@@ -43,17 +41,13 @@ class Morning:
     @property
     def counts(self) -> dict[str, int]:
         """The number of cells in each state."""
-        return count_states(self.answers["states"])
-
-    @property
-    def unjudged(self) -> int:
-        """The number of cells without a verdict, for which somebody should look."""
-        return sum(number for state, number in self.counts.items() if state not in _DECIDED)
+        whole = (row for row in self.answers["states"] if row["project"] is None)
+        return {row["state"]: row["cells"] for row in whole}
 
     @property
     def is_well(self) -> bool:
         """Whether every cell was judged and passed."""
-        return not self.unjudged and CellState.FAILED.value not in self.counts
+        return not (self.ended["failed"] or self.ended["unjudged"])
 
     def list_notes(self, names: Mapping[str, str]) -> dict[str, Sequence[str]]:
         """Return title -> lines of notes that are not about single cells.
@@ -77,18 +71,11 @@ def read_morning(view: NightView) -> Morning:
     """Ask how a night ended, compared with the nights before."""
     return Morning(
         night=view.night,
+        ended=next(view.ask("trends", rows=1)),
         answers={name: [*view.ask(name)] for name in _QUERIES},
         notices=view.notices,
         notes=view.notes,
     )
-
-
-def count_states(rows: Iterable[Row]) -> dict[str, int]:
-    """Return state -> number of cells, in the order of the states."""
-    counts = Counter[str]()
-    for row in rows:
-        counts[row["state"]] += row["cells"]
-    return {state.value: counts[state.value] for state in CellState if counts[state.value]}
 
 
 def write_mail(morning: Morning, *, markdown: bool = False) -> str:

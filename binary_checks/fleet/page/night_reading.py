@@ -14,7 +14,7 @@ from binary_checks.fleet.known import list_ended
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.nights import read_closed
 from binary_checks.fleet.page.remarks import review_waivers
-from binary_checks.fleet.store import Store, open_store, plan_name
+from binary_checks.fleet.store import open_store, plan_name
 from binary_checks.fleet.stored_nights import closed_nights, find_plan, list_nights, read_date
 from binary_checks.fleet.tables.table_questions import ask, shipped_queries
 from binary_checks.fleet.tables.views import Connection, open_tables
@@ -36,9 +36,7 @@ class NightView:
 
     connection: Connection
     night: str
-    first: str  # the first night that is read; what was before is unknown
     shown: int = 30  # nights
-    store: Store | None = None
     plan: NightPlan | None = None
     notices: Sequence[str] = ()  # about missing or unknown parts
     notes: Mapping[str, Sequence[str]] = field(default_factory=dict)  # title -> lines
@@ -76,8 +74,7 @@ def open_night(
     last = until[-nights - _MORE :] or None  # if the store has no night, open_tables reports that
     tables = ("cells", "checks", "parts")
     with open_tables(store, tables=tables, nights=last, project=project) as connection:
-        ends = "SELECT min(night)::VARCHAR, max(night)::VARCHAR FROM cells"
-        first, night = connection.execute(ends).fetchone()
+        (night,) = connection.execute("SELECT max(night)::VARCHAR FROM cells").fetchone()
         require_known_states(connection)
         later = (each for each in list_nights(store) if each > night and each not in closed)
         notices = [f"The night of {each} is not collected yet, and not shown." for each in later]
@@ -93,9 +90,7 @@ def open_night(
         yield NightView(
             connection=connection,
             night=night,
-            first=first,
             shown=nights,
-            store=store,
             plan=plan,
             notices=notices,
             notes=notes,
@@ -105,11 +100,8 @@ def open_night(
 def require_known_states(connection: Connection) -> None:
     """Raise StoreError for a state that this version does not know, and for incomplete rows."""
     if found := connection.execute(_STRANGE).fetchone():
-        night, cell, state = found
-        if night is None or cell is None:
-            raise StoreError(f"night {night}: a row without a night or a cell in its tables")
-        known = "a newer version of binary-checks wrote it"
-        raise StoreError(f"night {night}: {cell}: state {state!r} is unknown; {known}")
+        row = "night {}: {}: state {!r}".format(*found)
+        raise StoreError(f"{row}: unknown to this version; a newer binary-checks wrote it")
 
 
 def try_to_read(read: Callable[[], _Found], otherwise: _Found, complaints: list[str]) -> _Found:

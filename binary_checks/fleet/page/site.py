@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from operator import itemgetter
 from urllib.parse import urljoin
 
@@ -15,7 +15,7 @@ from binary_checks.fleet.night import AXES, GOOD, LETTERS
 from binary_checks.fleet.page.charts import draw_states
 from binary_checks.fleet.page.commits import COMMIT_LEGEND, CommitPages
 from binary_checks.fleet.page.evidence import CellEvidence
-from binary_checks.fleet.page.morning import OTHERS, Morning, count_states, read_morning
+from binary_checks.fleet.page.morning import OTHERS, Morning, read_morning
 from binary_checks.fleet.page.naming import (
     LEGEND,
     MARKS,
@@ -68,14 +68,14 @@ def _make_files(
     morning = read_morning(view)
     texts: dict[str, CheckText] = {}
     yield from _draw_cells(templates, view, read, commits, texts)
-    yield from _draw_badges(templates, morning)
-    yield from _draw_commits(templates, commits, night)
-    yield "feed.xml", write_feed(templates, view, morning, base)
-    labels, names = label_cells(view.ask("matrix"))
     trends = {
         project: [*rows] for project, rows in groupby(view.ask("trends"), itemgetter("project"))
     }
     whole = trends.pop(None)
+    yield from _draw_badges(templates, [rows[-1] for rows in trends.values()])
+    yield from _draw_commits(templates, commits, night)
+    yield "feed.xml", _write_feed(templates, view, morning, base)
+    labels, names = label_cells(view.ask("matrix"))
     days = [row["night"] for row in reversed(whole)]
     yield (
         "trends.html",
@@ -105,7 +105,7 @@ def _make_files(
                 (date.fromisoformat(month + "-01").strftime("%b"), len([*of]))
                 for month, of in groupby(days, lambda night: night[:7])
             ],
-            projects=[*_lay_out_projects(view, morning, days)],
+            grid=_read_grid(view, days),
             labels=labels,
             names=names,
             explained=texts,
@@ -168,17 +168,18 @@ def draw_badge(templates: Templates, label: str, word: str, tone: str) -> str:
     return templates.render("badge.svg", label=label, word=word, tone=tone) + "\n"
 
 
-def _draw_badges(templates: Templates, morning: Morning) -> Iterator[tuple[str, str]]:
+def _draw_badges(templates: Templates, projects: Iterable[Row]) -> Iterator[tuple[str, str]]:
     """Yield the badges of projects: how many of their cells are well."""
-    for project, rows in groupby(morning.answers["states"], itemgetter("project")):
-        counts = count_states(rows)
-        total, failed = sum(counts.values()), counts.get(CellState.FAILED.value, 0)
-        well = sum(counts.get(state, 0) for state in _WELL)
-        word, tone = f"{well} of {total} cells pass", "good" if well == total else "mild"
-        if failed:
-            word, tone = f"{failed} of {total} cells fail", "bad"
-        label = one_line(project)[:80]
-        yield f"badges/projects/{name_file(project)}.svg", draw_badge(templates, label, word, tone)
+    for row in projects:
+        word, tone = "{passed} of {cells} cells pass", "mild"
+        if row["failed"]:
+            word, tone = "{failed} of {cells} cells fail", "bad"
+        elif row["passed"] == row["cells"]:
+            tone = "good"
+        label, word = one_line(row["project"])[:80], word.format(**row)
+        if row["cells"]:
+            name = f"badges/projects/{name_file(row['project'])}.svg"
+            yield name, draw_badge(templates, label, word, tone)
 
 
 def _draw_commits(
@@ -187,7 +188,7 @@ def _draw_commits(
     """Yield the pages of commits and pull requests, and their list; none without a commit."""
     words = {"night": night, "commit_legend": COMMIT_LEGEND}
     for each in commits.commits:
-        yield name_commit_page(each.commit), templates.render("commit.html", page=each, **words)
+        yield name_commit_page(each["commit"]), templates.render("commit.html", page=each, **words)
     for number, pull in commits.pulls.items():
         text = templates.render("pull.html", number=number, commits=pull, **words)
         yield name_pull_page(number), text
@@ -199,32 +200,17 @@ def _draw_commits(
 # The table of nights and cells on the index.
 
 
-def _lay_out_projects(view: NightView, morning: Morning, days: Sequence[str]) -> Iterator[Row]:
-    """Yield each project with its rows, the cells that always passed, and those that left."""
+def _read_grid(view: NightView, days: Sequence[str]) -> list[Row]:
+    """Return the rows of all cells; those that had trouble have a mark for each night."""
     grid = [*view.ask("grid")]
     every = sum(letter not in _STEADY for row in grid for letter in row["nights"]) <= _LINKED
-    for project, found in groupby(grid, itemgetter("project")):
-        rows = [*found]
-        planned = [row for row in rows if row["last_night"] == view.night]
-        troubled = [row for row in planned if not _STEADY.issuperset(row["nights"])]
-        yield {
-            "name": format_text(project),
-            "anchor": f"project-{name_file(project)}",
-            "counts": count_states(
-                row for row in morning.answers["states"] if row["project"] == project
-            ),
-            "rows": [(row["cell"], [*mark_nights(row, days, every=every)]) for row in troubled],
-            "steady": sorted(
-                (row for row in planned if _STEADY.issuperset(row["nights"])),
-                key=itemgetter("cell"),
-            ),
-            "departed": sorted(
-                (row for row in rows if row["last_night"] != view.night), key=itemgetter("cell")
-            ),
-        }
+    for row in grid:
+        if row["kind"] == "troubled":
+            row["marks"] = [*_mark_nights(row, days, every=every)]
+    return grid
 
 
-def mark_nights(
+def _mark_nights(
     row: Row, days: Sequence[str], *, every: bool
 ) -> Iterator[tuple[str, str, str] | None]:
     """Yield letter, tone and address of each night, the latest first; None without the cell.
@@ -254,35 +240,14 @@ _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "binary-checks/hud/1")
 _MOST = 200  # most entries
 
 
-def write_feed(templates: Templates, view: NightView, morning: Morning, base: str) -> str:
+def _write_feed(templates: Templates, view: NightView, morning: Morning, base: str) -> str:
     """Return the feed of the nights shown; ``base`` is the site's URL, or "" if unknown."""
-    base = base and f"{base.rstrip('/')}/"  # otherwise urljoin would replace its last part
-    oldest = min(row["night"] for row in view.ask("trends"))
-    days = (date.fromisoformat(view.night) - date.fromisoformat(oldest)).days + 1
-    broke = [*view.ask("newly-broken", days=days)]
-    mended = groupby(view.ask("mended", days=days), itemgetter("night", "project"))
-    entries = [
-        {
-            **each,
-            "key": f"broke {each['night']} {' '.join(each['projects'])} {each['check_id']}",
-            "broke": True,
-        }
-        for each in broke
-    ]
-    for (night, project), rows in mended:
-        cells = [row["cell"] for row in rows]
-        key = f"mended {night} {project}"
-        entries.append({"night": night, "project": project, "cells": cells, "key": key})
-    shown = [each for each in entries if each["night"] != view.first]
-    shown.sort(key=itemgetter("night"), reverse=True)
-    return (
-        templates.render(
-            "feed.xml",
-            morning=morning,
-            entries=shown[:_MOST],
-            base=base,
-            urljoin=urljoin,
-            identify=lambda key: uuid.uuid5(_NAMES, key).urn,
-        )
-        + "\n"
+    text = templates.render(
+        "feed.xml",
+        morning=morning,
+        entries=[*islice(view.ask("news", days=view.shown), _MOST)],
+        base=base and f"{base.rstrip('/')}/",  # otherwise urljoin would replace its last part
+        urljoin=urljoin,
+        identify=lambda key: uuid.uuid5(_NAMES, key).urn,
     )
+    return f"{text}\n"

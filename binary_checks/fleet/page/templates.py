@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from binary_checks.fleet.page import naming
-from binary_checks.fleet.page.charts import draw_line, draw_sizes, draw_states
+from binary_checks.fleet.page.charts import draw_numbers, draw_sizes, draw_states
 from binary_checks.reports.html.templating import format_size, prepare, read_own
 from binary_checks.reports.markdown import format_code
 from binary_checks.reports.verdict_texts import count
 
 _WORDS = (
     count,
-    draw_line,
+    draw_numbers,
     draw_sizes,
     draw_states,
     format_size,

@@ -44,6 +44,14 @@ SELECT cell, night, state, since,
        if(good IS NULL OR failed > good, failed, NULL) AS failed_before
 FROM began;
 
+-- mended: each cell that passes in a night and failed when it was last judged.
+CREATE VIEW mended AS
+SELECT now.night, cells.project, now.cell, failing.since, failing.known, cells.version
+FROM past AS now
+JOIN past AS failing ON failing.cell = now.cell AND failing.night = now.failed_before
+JOIN cells ON cells.cell = now.cell AND cells.night = now.night
+WHERE now.state IN ('passed', 'known');
+
 -- failures: each check that a cell failed in a night, with its first problem.
 CREATE VIEW failures AS
 SELECT night, cell, check_id, outcome, if(path <> '', concat(path, ': ', text), text) AS summary,

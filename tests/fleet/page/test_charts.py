@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from binary_checks.fleet.page.charts import Chart, draw_line, draw_stacks, draw_states
+from binary_checks.fleet.page.charts import Chart, draw_numbers, draw_stacks, draw_states
 from binary_checks.fleet.page.naming import format_seconds
 from binary_checks.reports.html.templating import format_size
 from fixtures.histories import nights
@@ -14,7 +14,7 @@ def line(*values: float, durations: bool = False) -> Chart:
     format_number = format_seconds if durations else format_size
     days = nights(len(values))
     rows = [{"night": night, "n": value} for night, value in zip(days, values, strict=True)]
-    found = draw_line(rows, "n", format_number, durations=durations)
+    found = draw_numbers(rows, "n", format_number, durations=durations)
     assert found is not None
     return found
 
@@ -63,7 +63,7 @@ def test_the_axis_reaches_from_the_bottom_to_the_highest_value() -> None:
     found = line(10e6, 20e6)
     assert found["levels"][0][0] == found["height"]
     assert found["levels"][-1][0] == 0
-    assert found["lines"][0].endswith(",0.0")
+    assert found["bars"][-1][1] == 0
 
 
 def test_nights_without_a_number_are_left_out() -> None:
@@ -89,7 +89,7 @@ def test_of_many_nights_the_first_the_middle_and_the_last_are_labelled() -> None
     assert found["width"] - 2 < last[0] + last[2] <= found["width"]
 
 
-def test_one_night_is_a_point_and_its_value() -> None:
+def test_one_night_is_a_bar_and_its_value() -> None:
     found = line(3_000_000)
-    assert (found["lines"], len(found["dots"]), found["summary"]) == ([], 1, "3 MB")
-    assert draw_line([], "n", format_size) is None
+    assert (len(found["bars"]), found["summary"]) == (1, "3 MB")
+    assert draw_numbers([], "n", format_size) is None

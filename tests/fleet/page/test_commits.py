@@ -33,7 +33,7 @@ def read(store: Store, found: NightView | None = None, **options: object) -> Com
 def verdicts(pages: CommitPages) -> dict[str, dict[str, str]]:
     """The verdicts of each commit's builds, by label."""
     return {
-        page.commit: {build["label"]: build["verdict"] for build in page.builds}
+        page["commit"]: {build["label"]: build["verdict"] for build in page["builds"]}
         for page in pages.commits
     }
 
@@ -41,20 +41,20 @@ def verdicts(pages: CommitPages) -> dict[str, dict[str, str]]:
 def test_a_commit_has_its_builds_with_their_verdicts_the_failing_ones_first(store: Store) -> None:
     push_builds(store, A, {"3.11": "P", "3.12": "X", "3.13": "?"})
     (page,) = read(store).commits
-    assert [(build["label"], build["verdict"], build["reason"]) for build in page.builds] == [
+    assert [(build["label"], build["verdict"], build["reason"]) for build in page["builds"]] == [
         ("py3.12", "failing", f"missing-library: demo/a.so: {SAID}"),
         ("py3.13", "untested", ""),
         ("py3.11", "passed", ""),
     ]
-    assert page.counts == {"passed": 1, "failing": 1, "untested": 1}
-    assert page.pushed == "2026-11-20 01:00"
+    assert page["counts"] == {"passed": 1, "failing": 1, "untested": 1}
+    assert page["pushed"] == "2026-11-20 01:00"
 
 
 def test_the_newest_commits_are_first_and_older_ones_are_counted(store: Store) -> None:
     for day, commit in enumerate((B, A, C), start=1):
         push_builds(store, commit, {"3.12": "P"}, pushed=f"2026-11-0{day}T01:00:00Z")
     pages = read(store, shown=2)
-    assert [page.commit for page in pages.commits] == [C, A]
+    assert [page["commit"] for page in pages.commits] == [C, A]
     assert pages.left_out == 1
     assert read(store, shown=0).commits == ()
 
@@ -64,7 +64,9 @@ def test_pull_requests_have_their_commits_the_newest_first(store: Store) -> None
     push_builds(store, B, {"3.12": "P"}, pushed="2026-11-02T01:00:00Z")
     push_builds(store, C, {"3.12": "X"}, pushed="2026-11-03T01:00:00Z", pull_request="7")
     pulls = read(store).pulls
-    assert {number: [page.commit for page in of] for number, of in pulls.items()} == {"7": [C, A]}
+    assert {number: [page["commit"] for page in of] for number, of in pulls.items()} == {
+        "7": [C, A]
+    }
 
 
 def test_a_build_without_a_verdict_is_what_a_night_found(store: Store) -> None:
@@ -76,7 +78,7 @@ def test_a_build_without_a_verdict_is_what_a_night_found(store: Store) -> None:
     push_builds(store, A, dict.fromkeys(digests, "?"), sha256=digests)
     pages = read(store, found)
     assert verdicts(pages)[A] == {"py3.11": "failing", "py3.12": "passed", "py3.13": "untested"}
-    failing = pages.commits[0].builds[0]
+    failing = pages.commits[0]["builds"][0]
     assert (
         failing["reason"]
         == "missing-library: demo/a.so: needs libgone.so.1, which nothing provides"
@@ -106,7 +108,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(store: Store) -> Non
     push_builds(store, A, {"3.12": "P"})
     store.create(artifact_name("f" * 64), b"{")
     store.create(
-        f"{verdict_prefix(read(store).commits[0].builds[0]['sha256'])}{'0' * 64}.json", b"{}"
+        f"{verdict_prefix(read(store).commits[0]['builds'][0]['sha256'])}{'0' * 64}.json", b"{}"
     )
     pages = read(store)
     assert len(pages.complaints) == 2

@@ -31,6 +31,8 @@ WITH nights AS (
   FROM judged
   WINDOW projects AS (PARTITION BY project)
 )
-SELECT project, cell, nights, state, last_night
+SELECT project, cell, nights, state, last_night,
+       if(last_night <> $night::DATE, 'departed',
+          if(trim(nights, '·k ') = '', 'steady', 'troubled')) AS kind
 FROM ranked
 ORDER BY breaking DESC, failing DESC, project, broke DESC, worst, cell

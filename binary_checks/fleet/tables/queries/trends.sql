@@ -11,6 +11,7 @@ WITH nights AS (
   SELECT NULL
 )
 SELECT projects.project, nights.night, count(cell) AS cells,
+       count(*) FILTER (state IN ('passed', 'known')) AS passed,
        count(*) FILTER (state = 'failed') AS failed,
        count(*) FILTER (state IN ('not judged', 'infra', 'lost', 'stale', 'missing')) AS unjudged,
        coalesce(sum(size), 0)::UBIGINT AS size, coalesce(sum(seconds), 0) AS seconds
