@@ -200,7 +200,7 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
         given=read_given(options.commit, options.branch, options.pull_request),
         environment=os.environ,
         folder=Path.cwd(),
-        channels=tuple(dict.fromkeys(options.channel)),
+        channels=tuple(dict.fromkeys(map(require_channel, options.channel))),
         companions=read_companions(options.license, options.dependency),
         timeout=options.timeout,
         keys=read_signing_keys(options),
@@ -239,22 +239,15 @@ def _print_pushed(path: Path, end: PushEnd | BinaryChecksError, request: PushReq
 
 
 def _format_places(end: PushEnd, request: PushRequest) -> str:
-    kept = "kept" if end.new else "was kept already"
-    if request.channels:
-        known = [each for each in request.channels if each not in end.joined]
-        places = [f"now in {', '.join(end.joined)}"] if end.joined else []
-        places += [f"already in {', '.join(known)}"] if known else []
-        kept = ", ".join((kept, *places))
-    return f"{kept} ({format_axes(end.artifact)})"
-
-
-def format_axes(artifact: Artifact) -> str:
-    """Return a short description of the artifact."""
+    """Return what the push did in the store and in each channel, and what the artifact is."""
+    artifact, states = end.artifact, ["kept" if end.new else "was kept already"]
+    for channel in request.channels:
+        states.append(f"{'now' if channel in end.joined else 'already'} in {channel}")
     values = [getattr(artifact, axis) for axis in FILE_AXES]
     axes = " ".join((artifact.kind, *filter(None, values)))
     name = f"{artifact.project} {artifact.version}".rstrip()
     origin = " ".join(filter(None, (artifact.branch, artifact.commit[:12])))
-    return f"{name}: {axes}; {origin}"
+    return f"{', '.join(states)} ({name}: {axes}; {origin})"
 
 
 # ``binary-checks artifact pull``: fetch artifacts with licenses, dependencies and a .meta file.

@@ -20,6 +20,7 @@ from binary_checks.fleet.artifacts.axis_claims import (
     read_by_hand,
 )
 from binary_checks.fleet.artifacts.built_from import (
+    CI_SYSTEMS,
     find_origin_of_build,
     name_actor,
     read_given,
@@ -150,6 +151,7 @@ from binary_checks.fleet.artifacts.verifying import (
 __all__ = [
     "Artifact",
     "AxisValue",
+    "CI_SYSTEMS",
     "ChannelMember",
     "CompanionFile",
     "DerivedIndex",

@@ -115,12 +115,12 @@ def find_origin_of_build(
     somebody else's repository.
     """
     found = {"commit": _choose_commit(given, environment, package, folder, named)}
-    request = given.get("pull_request") or _read_first(environment, "pull_request")
+    request = given.get("pull_request") or next(_read_variables(environment, "pull_request"), None)
     branch = given.get("branch")
     if request:
         found["pull_request"] = request
     elif not branch:
-        branch = _read_first(environment, "branch")
+        branch = next(_read_variables(environment, "branch"), None)
     if not (branch or request) and found["commit"].evidence == _GIT:
         branch = _ask_git(folder, "branch", "symbolic-ref", "--short", "HEAD")
     if branch:
@@ -159,10 +159,6 @@ def _advise(*stated: AxisValue) -> str:
     variables = {each.commit for each in CI_SYSTEMS.values()}
     found = next((each.evidence for each in stated if each.evidence in variables), "")
     return f"; if {found} is set for another repository, unset it for this command" if found else ""
-
-
-def _read_first(environment: Mapping[str, str], field: str) -> AxisValue | None:
-    return next(_read_variables(environment, field), None)
 
 
 def _read_variables(environment: Mapping[str, str], field: str) -> Iterator[AxisValue]:

@@ -159,12 +159,10 @@ def _require_own_name(package: Package, record: Mapping[str, Any]) -> None:
 
 
 def _name_project(package: Package, stated: StatedValues) -> str:
-    known = package.name
+    known, given = package.name, stated.project
     if isinstance(package, Distribution):
-        known = canonicalize_name(known)
-    given = canonicalize_name(stated.project) if isinstance(package, Distribution) else ""
-    given = given if stated.project and given else stated.project
-    if stated.project and isinstance(package, (Distribution, CondaPackage)) and given != known:
+        known, given = canonicalize_name(known), canonicalize_name(given)
+    if given and isinstance(package, (Distribution, CondaPackage)) and given != known:
         raise ArtifactRefusedError(
             f"{package.file_name}: project: the package says {known}, but --project says "
             f"{stated.project}"

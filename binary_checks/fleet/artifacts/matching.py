@@ -95,8 +95,9 @@ def list_found(
     An invalid document adds a line to ``broken``; without ``broken`` it raises RecordError.
     """
     having: dict[str, list[str]] = {}
-    for member in (m for each in channels or [""] for m in list_members(store, each, broken)):
-        having.setdefault(member.sha256, []).append(member.channel)
+    for channel in channels or ("",):
+        for member in list_members(store, channel, broken):
+            having.setdefault(member.sha256, []).append(member.channel)
     digests = list(having) if channels else None
     return [
         FoundArtifact(artifact=each, channels=tuple(having.get(each.sha256, ())))

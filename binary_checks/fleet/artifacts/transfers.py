@@ -27,11 +27,7 @@ from binary_checks.fleet.artifacts.artifact import (
 )
 from binary_checks.fleet.artifacts.axis_claims import AxisValue, StatedValues
 from binary_checks.fleet.artifacts.built_from import find_origin_of_build
-from binary_checks.fleet.artifacts.channels import (
-    join_channel,
-    require_channel,
-    require_free,
-)
+from binary_checks.fleet.artifacts.channels import join_channel, require_free
 from binary_checks.fleet.artifacts.deriving import (
     INSPECT_LIMIT,
     derive,
@@ -87,8 +83,6 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
     """
     file = hash_file(path)
     require_pushable(path.name)
-    for channel in request.channels:
-        require_channel(channel)
     with inspect_file(path, timeout=request.timeout) as (statement, facts):
         texts = read_texts(path, statement.package)
         origin = find_origin_of_build(
@@ -173,9 +167,11 @@ def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[
         for claim in configuration.accelerator.claims:
             if claim.by_absence:
                 yield f"its variant is {pushed.variant} ({evidence}), but {claim.evidence}"
-    if kept.commit != pushed.commit:
-        now = f"this push states {pushed.commit} for the same bytes"
-        yield f"the store still names the commit {kept.commit}, although {now}"
+    for name in ("commit", "branch", "pull_request"):
+        old, new = getattr(kept, name), getattr(pushed, name)
+        if new and new != old:
+            named = f"the store still names the {name.replace('_', ' ')} {old or 'none'}"
+            yield f"{named}, although this push states {new} for the same bytes"
 
 
 # Pulling artifacts into a folder: each file completely or not at all, verified by its hash.

@@ -10,6 +10,7 @@ import pytest
 
 from binary_checks.errors import ArtifactRefusedError, ProfileError
 from binary_checks.fleet.artifacts import (
+    CI_SYSTEMS,
     AxisValue,
     find_origin_of_build,
     read_given,
@@ -201,3 +202,11 @@ def test_a_pull_request_has_the_branch_only_that_the_user_states(tmp_path: Path)
 def test_the_option_takes_a_branch_that_git_allows(given: str) -> None:
     with pytest.raises(ProfileError, match=r"--branch: .* is not the name of a branch"):
         read_given(branch=given)
+
+
+def test_the_page_has_the_variables_of_each_ci_system() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "artifacts.md").read_text("utf-8")
+    for system, names in CI_SYSTEMS.items():
+        *stated, _ = names
+        cells = " | ".join(f"`{name}`" if name else "" for name in stated)
+        assert f"| {system} | {cells} |".replace("|  |", "| |") in page

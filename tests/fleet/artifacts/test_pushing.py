@@ -135,6 +135,19 @@ def test_the_same_bytes_from_another_branch_are_refused(kept: Store, tmp_path: P
     assert not push(kept, path).new
 
 
+def test_a_pull_request_that_is_merged_may_leave_the_same_bytes(
+    kept: Store, tmp_path: Path
+) -> None:
+    path = make_wheel(tmp_path)
+    request = PushRequest(given=read_given(COMMIT, pull_request="7"), folder=tmp_path)
+    push_file(kept, path, request)
+    end = push(kept, path, branch="main")
+    assert (end.artifact.branch, end.artifact.pull_request, end.joined) == ("", "7", ("test",))
+    assert end.remarks == (
+        "the store still names the branch none, although this push states main for the same bytes",
+    )
+
+
 def test_linking_set_by_hand_is_not_dropped_for_the_same_bytes(kept: Store, tmp_path: Path) -> None:
     path = make_wheel(tmp_path)
     push(kept, path)
