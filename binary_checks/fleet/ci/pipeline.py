@@ -20,6 +20,7 @@ from binary_checks.fleet.ci.ci_settings import (
     SYSTEMS,
     CiSettings,
     RunsOn,
+    System,
     read_ci,
     require_install,
     require_text,
@@ -48,11 +49,7 @@ class PlacedCell:
     python: str  # for its jobs: the cell's own Python, if the tool runs on it
     machine: RunsOn
     gpu_machine: RunsOn  # of its GPU stage; NOWHERE if it has none
-
-    @property
-    def minutes(self) -> int:
-        """The time limit of its test job."""
-        return _count_minutes(self.cell.timeout)
+    minutes: int  # the time limit of its test job
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,7 +84,7 @@ class Pipeline:
         cells = [self._place(cell, system) for cell in self.matrix.cells]
         for stage, lacking in (
             (CPU, [each.cell.id for each in cells if each.machine == NOWHERE]),
-            (GPU, [each.cell.id for each in cells if each.cell.gpu and not _has_gpu(each)]),
+            (GPU, [e.cell.id for e in cells if e.cell.gpu and e.gpu_machine == NOWHERE]),
         ):
             if lacking:
                 also = ', stage = "gpu"' if stage == GPU else ""
@@ -103,7 +100,13 @@ class Pipeline:
         choose = self.settings.choose_machine
         machine = choose(cell, stage=CPU, system=system, python=python)
         gpu = choose(cell, stage=GPU, system=system, python=python) if cell.gpu else NOWHERE
-        return PlacedCell(cell=cell, python=python, machine=machine, gpu_machine=gpu)
+        return PlacedCell(
+            cell=cell,
+            python=python,
+            machine=machine,
+            gpu_machine=gpu,
+            minutes=_count_minutes(cell.timeout),
+        )
 
     def find_office(self, system: str) -> RunsOn:
         """Return the machine for jobs that run no package. Raises MachineError if there is none."""
@@ -142,15 +145,11 @@ class Pipeline:
         ]
 
 
-def _has_gpu(cell: PlacedCell) -> bool:
-    return cell.gpu_machine != NOWHERE
-
-
 def _count_minutes(seconds: float) -> int:
     return min(math.ceil(seconds / 60) + _SPARE, _LONGEST)
 
 
-def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[str] = ()) -> Pipeline:
+def make_pipeline(matrix: Matrix, folder: Path, systems: Sequence[System] = ()) -> Pipeline:
     """Return the pipeline of a matrix whose file lies below the folder. Raises ProfileError.
 
     ``systems`` replaces those that the matrix names.

@@ -26,6 +26,7 @@ from binary_checks.fleet.night import Cell
 from binary_checks.fleet.nights import choose_python, find_python, open_lifeline, options_of_gpu
 from binary_checks.fleet.stored_nights import read_date, tonight
 from binary_checks.processes import SAFE_PATH, user_environment
+from binary_checks.profile import reject_unknown
 
 CHAIN = ("build", "test", "gpu", "publish")
 """The stages of a cell, in order."""
@@ -58,8 +59,7 @@ class StageRun:
         if len(ids) != 1:
             raise ProfileError(f"ci stage {stage}: give one cell instead of {len(ids)}")
         known = {cell.id: cell for cell in self.matrix.product}
-        if ids[0] not in known:
-            raise ProfileError(f"ci stage {stage}: {self.matrix.source} has no cell {ids[0]:.200}")
+        reject_unknown(ids, known, f"ci stage {stage}: {self.matrix.source}", "cell")
         steps = {
             "build": self._build,
             "test": self._test,

@@ -215,7 +215,7 @@ def await_until(holds: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["test", "demo"], "ci stage test: cells.toml has no cell demo"),
+        (["test", "demo"], "ci stage test: cells.toml: unknown cell 'demo'"),
         (["test"], "ci stage test: give one cell instead of 0"),
         (["publish", CELL], "cells.toml: ci: it has no 'built' channel"),
         (["plan"], "cells.toml: ci: it has no 'store'"),
