@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -40,8 +39,8 @@ def choose_tier(cells: Sequence[Cell], tier: str) -> tuple[Cell, ...]:
     if tier not in _SIZES:
         raise ProfileError(f"--tier: {tier!r:.40} is not one of: {', '.join(TIERS)}")
     by_project: dict[str, list[int]] = defaultdict(list)
-    for number, cell in enumerate(cells):
-        by_project[cell.project].append(number)
+    for number in sorted(range(len(cells)), key=lambda each: cells[each].gpu):
+        by_project[cells[number].project].append(number)
     chosen = [
         numbers[position]
         for numbers in by_project.values()
@@ -53,8 +52,8 @@ def choose_tier(cells: Sequence[Cell], tier: str) -> tuple[Cell, ...]:
 def _cover(cells: Sequence[Cell], size: int) -> list[int]:
     """Return the positions of cells that together have every trait.
 
-    Repeatedly choose the cell with most uncovered traits. Of equal cells, prefer those without a
-    GPU stage, then the first. Finally drop cells that became redundant.
+    Repeatedly choose the cell with most uncovered traits; of equal cells the first. So those with a
+    GPU stage are last. Finally drop cells that became redundant, late ones first.
     """
     traits = _find_traits(cells, size)
     holders: dict[Trait, list[int]] = defaultdict(list)
@@ -62,21 +61,21 @@ def _cover(cells: Sequence[Cell], size: int) -> list[int]:
         for trait in own:
             holders[trait].append(position)
     gains = [len(own) for own in traits]
-    queue = [(-gain, cells[position].gpu, position) for position, gain in enumerate(gains)]
-    heapq.heapify(queue)
     lacking = set(holders)
     chosen: list[int] = []
     while lacking:
-        gain, gpu, position = heapq.heappop(queue)
-        if -gain != gains[position]:  # other choices have covered some of its traits since
-            heapq.heappush(queue, (-gains[position], gpu, position))
-            continue
-        chosen.append(position)
-        for trait in lacking.intersection(traits[position]):
+        best = gains.index(max(gains))
+        chosen.append(best)
+        for trait in lacking.intersection(traits[best]):
             lacking.discard(trait)
             for holder in holders[trait]:
                 gains[holder] -= 1
-    return _drop_needless(cells, chosen, traits)
+    counts = Counter(trait for position in chosen for trait in traits[position])
+    for position in sorted(chosen, reverse=True):
+        if all(counts[trait] > 1 for trait in traits[position]):
+            chosen.remove(position)
+            counts.subtract(traits[position])
+    return chosen
 
 
 def _find_traits(cells: Sequence[Cell], size: int) -> list[list[Trait]]:
@@ -88,19 +87,6 @@ def _find_traits(cells: Sequence[Cell], size: int) -> list[list[Trait]]:
     varying = [axis for axis, found in enumerate(zip(*values, strict=True)) if len({*found}) > 1]
     size = min(size, len(varying))
     return [[*combinations([(axis, row[axis]) for axis in varying], size)] for row in values]
-
-
-def _drop_needless(
-    cells: Sequence[Cell], chosen: Sequence[int], traits: Sequence[Sequence[Trait]]
-) -> list[int]:
-    """Return the chosen cells without redundant ones, dropping GPU cells and late cells first."""
-    counts = Counter(trait for position in chosen for trait in traits[position])
-    kept = set(chosen)
-    for position in sorted(chosen, key=lambda each: (not cells[each].gpu, -each)):
-        if all(counts[trait] > 1 for trait in traits[position]):
-            kept.discard(position)
-            counts.subtract(traits[position])
-    return [*kept]
 
 
 # One-off changes of a run.
