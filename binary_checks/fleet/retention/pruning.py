@@ -77,7 +77,7 @@ def carry_out(store: Store, retention: Retention, history: StoreHistory) -> list
     for _, objects in retention.steps:
         if objects:
             _require_unchanged(store, history)
-            names = [each.name for each in objects]
+            names = dict.fromkeys(each.name for each in objects)
             for _ in ask_at_once(store.delete, names):
                 pass
             # no index may link to an object that is deleted next

@@ -382,10 +382,8 @@ def test_nothing_is_deleted_where_something_cannot_be_read(
     assert "nothing is deleted: " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "options", [["--keep", "0"], ["--days", "-1"], ["--channel", "nigthly"], ["--channel", "../x"]]
-)
-def test_options_that_are_none_are_misuse(tmp_path: Path, options: list[str]) -> None:
+@pytest.mark.parametrize("channel", ["nigthly", "../x"])
+def test_a_channel_that_is_none_is_misuse(tmp_path: Path, channel: str) -> None:
     store = open_store(str(tmp_path / "kept"), make=True)
     fill(store, tmp_path / "made", 1)
-    assert prune(store, *options) == 4
+    assert prune(store, "--channel", channel) == 4
