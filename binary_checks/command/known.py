@@ -44,10 +44,11 @@ _EXPIRE = "Print a list without entries that have expired or matched nothing for
 def run_expire(arguments: Sequence[str]) -> int:
     """Print the list, or write it; return the exit status."""
     parser = SubcommandParser(prog="binary-checks known expire", description=_EXPIRE)
-    add = parser.add_argument
-    add("list", metavar="LIST", help="a file of [[known_problems]]")
+    parser.add_argument("list", metavar="LIST", help="a file of [[known_problems]]")
     parser.add_store(": entries that match no problem of its nights are removed", required=False)
-    add("--write", action="store_true", help="replace the file instead of printing it")
+    parser.add_argument(
+        "--write", action="store_true", help="replace the file instead of printing it"
+    )
     options = parser.parse_args(arguments)
     path = Path(options.list)
     if options.write and not path.is_file():
@@ -97,15 +98,14 @@ _LINT = "Report what is wrong with a list of known problems, one line per fault.
 def run_lint(arguments: Sequence[str]) -> int:
     """Print a line for each fault; return the exit status."""
     parser = SubcommandParser(prog="binary-checks known lint", description=_LINT)
-    add = parser.add_argument
-    add("list", metavar="LIST", help="a file of [[known_problems]]")
-    add(
+    parser.add_argument("list", metavar="LIST", help="a file of [[known_problems]]")
+    parser.add_argument(
         "--cells",
         metavar="FILE",
         type=Path,
         help="a matrix: every `cells` condition must match some of its cells",
     )
-    add(
+    parser.add_argument(
         "--profile",
         metavar="NAME_OR_TOML",
         default="default",
@@ -124,8 +124,7 @@ def run_lint(arguments: Sequence[str]) -> int:
         return PROBLEMS
     ids = [check.id for check in checks]
     found = [*lint_list(listed, name, ids, cells, datetime.now(timezone.utc))]
-    for fault in found:
-        print(cut(one_line(fault)))
-    if not found:
-        print(f"{one_line(name)}: nothing wrong in {count(len(listed.entries), 'known problem')}")
+    fine = f"{name}: nothing wrong in {count(len(listed.entries), 'known problem')}"
+    for line in found or [fine]:
+        print(cut(one_line(line)))
     return PROBLEMS if found else 0

@@ -60,12 +60,9 @@ class WaivedNight:
                 return True
         if entry.has_expired(date.fromisoformat(self.night)):
             return None
-        return None if any(_may_concern(entry, each) for each in self.unjudged) else False
-
-
-def _may_concern(entry: KnownProblem, planned: PlannedCell) -> bool:
-    named = not planned.file_name or entry.selects(planned.file_name)
-    return named and entry.holds_in(planned.cell)
+        unjudged = (each for each in self.unjudged if entry.holds_in(each.cell))
+        selects = (not each.file_name or entry.selects(each.file_name) for each in unjudged)
+        return None if any(selects) else False
 
 
 def key_of(entry: KnownProblem) -> KnownProblem:
