@@ -57,8 +57,8 @@ _BLOCK = {**dict.fromkeys(AXES, object), "package": str}
 _LEAVE_OUT = {"when": str, "reason": str, "expires": date}
 _NIGHT = {"known_problems": str, "causes": str}
 _RUN = {"when": str, "place": str, "profile": str, "options": tuple[str, ...], "timeout": float}
-_NAMED = re.compile(r"\{([^{}]*)\}")
-"""Matches the name of a list of ``[values]`` among the values of an axis."""
+_BRACES = re.compile(r"\{([^{}]*)\}")
+"""Matches the name of a list of ``[values]`` in a block, and of an axis in a source."""
 
 Axes = Mapping[str, Sequence[Mapping[str, str]]]
 """Axis -> its values; a value such as ``linux-x86_64`` sets two axes."""
@@ -137,7 +137,7 @@ class _Reader:
 
     def _expand(self, value: object, where: str) -> Sequence[object]:
         """Return the values of a list for its name in braces: ``"{cuda}"``."""
-        found = _NAMED.fullmatch(value) if isinstance(value, str) else None
+        found = _BRACES.fullmatch(value) if isinstance(value, str) else None
         if found is None:
             return [value]
         reject_unknown([found[1]], self._lists, where, "list of [values]")
@@ -257,7 +257,6 @@ def _require_run(row: Mapping[str, Any], where: str) -> None:
 
 _KEYS = {key: kind for key, kind in typing.get_type_hints(CellSource).items() if key != "name"}
 _PLACES = ("index", "folder", "url", "conda")
-_BRACES = re.compile(r"\{([^{}]*)\}")
 _VALUES = dict.fromkeys((*AXES, "package"))
 _FILES = (".whl", ".conda", ".tar.bz2", ".zip")
 _FITTING = {"wheel": ("index", "folder", "url"), "conda": ("conda", "folder", "url")}
