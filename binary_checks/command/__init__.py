@@ -21,7 +21,6 @@ from binary_checks.errors import BinaryChecksError, GatherError, ProfileError, S
 from binary_checks.options import Program
 from binary_checks.safe_text import cut, one_line
 
-_ALL_HELP = "--help-pytest"
 SUBCOMMANDS = {
     "artifact": "binary_checks.command.actions:ARTIFACT.run",
     "diff": "binary_checks.command.diff:run",
@@ -41,8 +40,6 @@ Without a subcommand, packages are checked.
 """
 UNREADABLE, INTERRUPTED = errors.PROBLEMS, errors.INTERRUPTED
 MISUSED, TRY_AGAIN = errors.MISUSED, errors.TRY_AGAIN
-_LIFELINE = "BINARY_CHECKS_LIFELINE"
-"""The variable that a night sets in the environment of its attempts."""
 _OF_DISKS = frozenset({errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.EIO)})
 _FILES = 32  # files that are open at once while a package is judged, and some more
 _LONGEST = 4096
@@ -56,7 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alone, started = arguments is None, processes.take_start()
     if alone:
         processes.receive_hidden()
-        if lifeline := processes.user_environment().get(_LIFELINE):
+        # a night sets it in the environment of its attempts
+        if lifeline := processes.user_environment().get("BINARY_CHECKS_LIFELINE"):
             from binary_checks.fleet.nights import watch_lifeline
 
             watch_lifeline(lifeline)
@@ -171,7 +169,7 @@ def _run(arguments: Sequence[str], started: float, *, alone: bool) -> int:
         return status
     from binary_checks.command.check import check, print_all_options
 
-    if _ALL_HELP in arguments:
+    if "--help-pytest" in arguments:
         return print_all_options()
     return check(arguments, started=started, alone=alone)
 

@@ -38,12 +38,14 @@ from binary_checks.safe_text import cut, one_line
 
 # ``binary-checks known expire``: print a list without entries that expired or match nothing.
 
-_EXPIRE = "Print a list without entries that have expired or matched nothing for five nights."
-
 
 def run_expire(arguments: Sequence[str]) -> int:
     """Print the list, or write it; return the exit status."""
-    parser = SubcommandParser(prog="binary-checks known expire", description=_EXPIRE)
+    parser = SubcommandParser(
+        prog="binary-checks known expire",
+        description="Print a list without entries that have expired or matched nothing for five "
+        "nights.",
+    )
     parser.add_argument("list", metavar="LIST", help="a file of [[known_problems]]")
     parser.add_store(": entries that match no problem of its nights are removed", required=False)
     parser.add_argument(
@@ -58,25 +60,25 @@ def run_expire(arguments: Sequence[str]) -> int:
     listed = read_known_list(content, where)
     unmatched = _find_unmatched(listed, options.store) if options.store else frozenset()
     today = datetime.now(timezone.utc).date()
-    gone = dict[int, str]()
+    gone = set[int]()
     for number, entry in enumerate(listed.entries):
         if entry.has_expired(today):
-            gone[number] = f"expired on {entry.expires}"
+            reason = f"expired on {entry.expires}"
         elif key_of(entry) in unmatched:
-            gone[number] = f"matched nothing for {LONG} nights"
-    edited = remove_entries(content, gone, where)
-    for number, reason in gone.items():
-        entry = listed.entries[number]
+            reason = f"matched nothing for {LONG} nights"
+        else:
+            continue
+        gone.add(number)
         shown = f"known_problems[{number}], {entry.check}: {entry.reason}"
         complain(f"known expire: {shown}: {reason}")
+    edited = remove_entries(content, gone, where)
     if not options.write:
         sys.stdout.buffer.write(edited)
     elif gone:
         with replace_file_when_complete(path.resolve()) as file:
             file.write(edited)
-    message = f"{len(gone):,} of {len(listed.entries):,} entries removed"
     todo = "; set issued and valid_until before you publish it" if gone and listed.issued else ""
-    complain(f"known expire: {message}{todo}")
+    complain(f"known expire: {len(gone):,} of {len(listed.entries):,} entries removed{todo}")
     return 0
 
 
@@ -92,12 +94,13 @@ def _find_unmatched(listed: KnownList, url: str) -> frozenset[KnownProblem]:
 
 # ``binary-checks known lint``: report faults of a list before it is published.
 
-_LINT = "Report what is wrong with a list of known problems, one line per fault."
-
 
 def run_lint(arguments: Sequence[str]) -> int:
     """Print a line for each fault; return the exit status."""
-    parser = SubcommandParser(prog="binary-checks known lint", description=_LINT)
+    parser = SubcommandParser(
+        prog="binary-checks known lint",
+        description="Report what is wrong with a list of known problems, one line per fault.",
+    )
     parser.add_argument("list", metavar="LIST", help="a file of [[known_problems]]")
     parser.add_argument(
         "--cells",

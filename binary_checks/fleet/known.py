@@ -58,11 +58,11 @@ class WaivedNight:
         for cell, file_name, problem in self.accepted.get((entry.check, entry.facts), ()):
             if entry.selects(file_name) and entry.holds_in(cell) and entry.covers(problem):
                 return True
-        if entry.has_expired(date.fromisoformat(self.night)):
-            return None
         unjudged = (each for each in self.unjudged if entry.holds_in(each.cell))
-        selects = (not each.file_name or entry.selects(each.file_name) for each in unjudged)
-        return None if any(selects) else False
+        is_unknown = entry.has_expired(date.fromisoformat(self.night)) or any(
+            not each.file_name or entry.selects(each.file_name) for each in unjudged
+        )
+        return None if is_unknown else False
 
 
 def key_of(entry: KnownProblem) -> KnownProblem:
