@@ -15,7 +15,7 @@ from urllib import request
 import pytest
 
 from binary_checks import files
-from binary_checks.fleet.nights import RunningProcesses, cell_commands
+from binary_checks.fleet.nights import StopRequest, cell_commands
 from binary_checks.fleet.nights.attempt_process import kill_carriers, run_command
 from binary_checks.gather.host_libraries import find_on_host
 from binary_checks.model import Edge, Format, Linkage
@@ -144,7 +144,7 @@ def test_the_memory_of_an_attempt_is_given_in_bytes(
         folder=tmp_path,
         environment={},
         timeout=60,
-        running=RunningProcesses(),
+        stop=StopRequest(),
         began=lambda _: None,
     )
     assert found.exit_status == 0

@@ -53,11 +53,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     alone, started = arguments is None, processes.take_start()
     if alone:
         processes.receive_hidden()
-        # a night sets it in the environment of its attempts
-        if lifeline := processes.user_environment().get("BINARY_CHECKS_LIFELINE"):
-            from binary_checks.fleet.nights import watch_lifeline
-
-            watch_lifeline(lifeline)
+        if lifeline := processes.user_environment().get(processes.LIFELINE):
+            processes.watch_lifeline(lifeline)
         signal.signal(signal.SIGTERM, _interrupt)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()

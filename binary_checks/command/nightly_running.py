@@ -12,7 +12,7 @@ import sys
 import tempfile
 from argparse import SUPPRESS, Namespace
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from binary_checks.command import INTERRUPTED, TRY_AGAIN, SubcommandParser, complain, read_count
@@ -311,34 +311,25 @@ def run_collect(arguments: Sequence[str]) -> int:
     if merged.attempts or merged.known:
         known = f", {merged.known} known already" if merged.known else ""
         print(f"{night}: {merged.attempts} results merged{known}")
-    _complain_all(merged.complaints)
     plan = require_plan(store, night)
     with tempfile.TemporaryDirectory(prefix="binary-checks-") as folder:
         made = make_tables(store, night, Path(folder))
-        _complain_all(made.complaints)
+        complaints = (*merged.complaints, *made.complaints)
+        for each in complaints:
+            complain(f"nightly collect: {each}")
         waiting = list_waiting(plan, made.attempts)
         if waiting and not options.close:
-            return _leave_open(night, waiting, len(plan.cells))
+            named = ", ".join(waiting[:3]) + (", …" if len(waiting) > 3 else "")
+            complain(
+                f"nightly collect: {night}: {len(waiting)} of {len(plan.cells)} cells have no "
+                f"result yet ({named}): the night stays open; --close closes it without them"
+            )
+            return _STAYS_OPEN
         keep_tables(store, made)
-    complaints = (*merged.complaints, *made.complaints)
     close_night(store, ClosedNight(night=night, closed=now(), complaints=complaints))
     counts = [f"{made.states[state]} {state.value}" for state in CellState if made.states[state]]
     print(f"{night}: closed; {', '.join(counts) or 'no cell'}")
     return 0
-
-
-def _leave_open(night: str, waiting: Sequence[str], planned: int) -> int:
-    named = ", ".join(waiting[:3]) + (", …" if len(waiting) > 3 else "")
-    complain(
-        f"nightly collect: {night}: {len(waiting)} of {planned} cells have no result yet "
-        f"({named}): the night stays open; --close closes it without them"
-    )
-    return _STAYS_OPEN
-
-
-def _complain_all(complaints: Iterable[str]) -> None:
-    for each in complaints:
-        complain(f"nightly collect: {each}")
 
 
 def _make_collect_parser() -> argparse.ArgumentParser:

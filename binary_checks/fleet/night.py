@@ -189,6 +189,11 @@ class CellEnd:
         """Whether the cell is lost without an attempt; an open night may still make one."""
         return self.state is CellState.LOST and not self.attempts
 
+    @property
+    def waits(self) -> bool:
+        """Whether an attempt is missing that an open night may still make."""
+        return self.unrun or self.state is CellState.BLOCKED
+
 
 def final_state(planned: PlannedCell, attempts: Iterable[Attempt]) -> CellEnd:
     """Decide how the cell's night ended.

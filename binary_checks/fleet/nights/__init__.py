@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from binary_checks.fleet.nights.attempt_process import (
-    RunningProcesses,
     StoppedError,
-    open_lifeline,
-    watch_lifeline,
+    StopRequest,
 )
 from binary_checks.fleet.nights.attempting import (
     AttemptTask,
@@ -38,7 +36,7 @@ from binary_checks.fleet.nights.coordinating import (
 )
 from binary_checks.fleet.nights.coordinator_log import CoordinatorLog, read_coordinator_logs
 from binary_checks.fleet.nights.engines import open_engine
-from binary_checks.fleet.nights.host_resources import open_folder, reserve_device
+from binary_checks.fleet.nights.host_resources import open_host, reserve_device
 from binary_checks.fleet.nights.merging import (
     ClosedNight,
     Merged,
@@ -65,7 +63,7 @@ __all__ = [
     "NightOutcome",
     "PAUSE",
     "PreparedNight",
-    "RunningProcesses",
+    "StopRequest",
     "StoppedError",
     "choose_python",
     "close_night",
@@ -79,8 +77,7 @@ __all__ = [
     "may_end_otherwise",
     "merge_night",
     "open_engine",
-    "open_folder",
-    "open_lifeline",
+    "open_host",
     "options_of",
     "options_of_gpu",
     "pin_place",
@@ -91,5 +88,4 @@ __all__ = [
     "rerun_command",
     "reserve_device",
     "run_attempt",
-    "watch_lifeline",
 ]

@@ -6,82 +6,25 @@ The beginning and the end of its output are kept, so that no amount of output fi
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from binary_checks.errors import EXIT_CODES, BinaryChecksError
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.processes import SUSPENDED, OutputDrain, close_job, open_job
-
-# Lifelines: pipes by which a command notices that the process that started it has died.
-#
-# The starter keeps one end open and never writes; the system closes it when the process ends.
-
-VARIABLE = "BINARY_CHECKS_LIFELINE"
-"""The descriptor of the command's end and the pipe's inode, because descriptors are reused.
-
-Windows has no lifeline: there, a job object ends what was started.
-"""
-_GRACE = 10.0  # seconds between SIGTERM and SIGKILL
-
-
-@contextlib.contextmanager
-def open_lifeline() -> Iterator[tuple[tuple[int, ...], dict[str, str]]]:
-    """Yield what a command needs to end with the block or with this process.
-
-    These are the descriptors that it inherits, and the variables that it gets.
-    """
-    if sys.platform == "win32":
-        yield (), {}
-        return
-    theirs, ours = os.pipe()
-    try:
-        yield (theirs,), {VARIABLE: _name(theirs)}
-    finally:
-        os.close(theirs)
-        os.close(ours)
-
-
-def _name(descriptor: int) -> str:
-    return f"{descriptor}:{os.fstat(descriptor).st_ino}"
-
-
-def watch_lifeline(named: str) -> None:
-    """Terminate this process and its group when the process that started it dies.
-
-    ``named`` is the value of the lifeline's variable. Processes that inherited only the variable,
-    and not the pipe, do nothing.
-    """
-    descriptor = int(digits) if (digits := named.partition(":")[0]).isdecimal() else -1
-    with contextlib.suppress(OSError, OverflowError):
-        if sys.platform != "win32" and _name(descriptor) == named:
-            threading.Thread(target=_wait, args=(descriptor,), daemon=True).start()
-
-
-def _wait(descriptor: int) -> None:
-    if sys.platform == "win32":
-        return
-    with contextlib.suppress(OSError):
-        os.read(descriptor, 1)
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(_GRACE)
-        if os.getpgrp() == os.getpid():  # otherwise it would kill processes that are not its own
-            os.killpg(0, signal.SIGKILL)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-# Running a command with everything that it starts.
+from binary_checks.processes import SUSPENDED, OutputDrain, close_job, open_job, open_lifeline
 
 _LOG = 2 << 20  # bytes kept of a log, half of them its beginning
 _GAP = "\n[... {} bytes left out ...]\n"
 GRACE = 10.0  # seconds between the request to end and the kill
+_GLANCE = 0.02  # seconds between two looks at a process
 _ROUNDS = 20  # searches for processes, which may start others meanwhile
 _OOM_KILLS = re.compile(rb"^oom_kill (\d+)$", re.MULTILINE)
 
@@ -90,38 +33,22 @@ class StoppedError(BinaryChecksError):
     """Raised if the user who runs the night stopped an attempt; the attempt does not count."""
 
 
-class RunningProcesses:
-    """The running processes of all attempts, so that they can be ended together."""
+class StopRequest:
+    """Whether all attempts shall end, also those that begin later."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._running: set[Leader] = set()
-        self.stopped = False
+        self.made, self.at_once = False, False
 
-    @contextlib.contextmanager
-    def watch(self, process: Leader) -> Iterator[None]:
-        """Register the process as running until the block ends."""
-        with self._lock:
-            self._running.add(process)
-            late = self.stopped
-        if late:
-            process.ask_to_end()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._running.discard(process)
-
-    def stop(self, *, at_once: bool = False) -> None:
-        """Ask all processes to end, or kill them; processes that start later are ended, too."""
-        with self._lock:
-            self.stopped = True
-            for process in self._running:
-                process.kill() if at_once else process.ask_to_end()
+    def make(self, *, at_once: bool = False) -> None:
+        """Ask that all attempts end, or that they are killed."""
+        self.made, self.at_once = True, self.at_once or at_once
 
 
 class Leader:
-    """A process that leads a session. It gets no signal once its number may be reused."""
+    """A process that leads a session. One thread watches and reaps it.
+
+    As long as it is not reaped, its number is not reused, and its process group can be killed.
+    """
 
     def __init__(
         self,
@@ -145,60 +72,53 @@ class Leader:
         assert self._process.stdout is not None
         self.output = self._process.stdout
         self.pid = self._process.pid
-        self._lock = threading.Lock()
-        self._gone = False
+        self._reaped: Any = (0, 0, None)
 
-    def ask_to_end(self) -> None:
-        """Ask `binary-checks` to end what it started and to clean up; kill it if it does not."""
-        self._signal(lambda: os.kill(self.pid, signal.SIGTERM))
-        timer = threading.Timer(GRACE, self.kill)
-        timer.daemon = True
-        timer.start()
+    def has_ended(self) -> bool:
+        """Return whether the process has ended."""
+        if sys.platform == "win32":
+            return self._process.poll() is not None
+        if hasattr(os, "waitid"):
+            return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
+        self._reaped = os.wait4(self.pid, os.WNOHANG)  # on macOS before Python 3.13
+        return self._reaped[0] != 0
+
+    def wait(self, timeout: float, stop: StopRequest) -> bool:
+        """Wait until the process ends; return whether it reached its time limit.
+
+        At the limit, and if all attempts shall end, ask `binary-checks` to end what it started and
+        to clean up; kill it if it does not.
+        """
+        limit, timed_out, kill_at = time.monotonic() + timeout, False, math.inf
+        while not self.has_ended():
+            late = time.monotonic() > limit
+            if (late or stop.made) and kill_at == math.inf:
+                timed_out, kill_at = late, time.monotonic() + GRACE
+                os.kill(self.pid, signal.SIGTERM)
+            if time.monotonic() > kill_at or stop.at_once:
+                self.kill()
+            time.sleep(_GLANCE)
+        return timed_out
 
     def kill(self) -> None:
         """Kill the process and the rest of its process group (on Windows, of its job)."""
-        self._signal(self._kill)
-
-    def _kill(self) -> None:
-        if sys.platform != "win32":
-            os.killpg(self.pid, signal.SIGKILL)
-        else:
-            self._close_job()
-
-    def _close_job(self) -> None:
-        """End the job on Windows, as the system does if this process is killed."""
-        job, self._job = self._job, 0
-        if job:
+        if sys.platform == "win32":
+            job, self._job = self._job, 0
             close_job(job)
-
-    def _signal(self, send: Callable[[], None]) -> None:
-        with self._lock, contextlib.suppress(ProcessLookupError, PermissionError):
-            if not self._gone:
-                send()
+        else:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def reap(self) -> tuple[int, float, int]:
-        """Wait until the process ends; return its status, CPU seconds and peak memory in bytes.
+        """Kill what is left; return the status, CPU seconds and peak memory in bytes.
 
         The peak memory is that of the largest process. Windows reports neither time nor memory.
         """
+        self.kill()
         if sys.platform == "win32":
-            status = self._process.wait()
-            with self._lock:
-                self._gone = True
-                self._close_job()
-            return status, 0.0, 0
-        ended = None
-        if hasattr(os, "waitid"):
-            # As long as it is a zombie, its number is not reused, and its group can be killed.
-            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        else:  # on macOS before Python 3.13
-            ended = os.wait4(self.pid, 0)
-        with self._lock:
-            self._gone = True
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.pid, signal.SIGKILL)
-            _, status, usage = ended or os.wait4(self.pid, 0)
-            self._process.returncode = os.waitstatus_to_exitcode(status)
+            return self._process.wait(), 0.0, 0
+        _, status, usage = self._reaped if self._reaped[0] else os.wait4(self.pid, 0)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
         unit = 1 if sys.platform == "darwin" else 1024
         seconds = usage.ru_utime + usage.ru_stime
         return self._process.returncode, seconds, usage.ru_maxrss * unit
@@ -210,7 +130,7 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
     folder: Path,
     environment: Mapping[str, str],
     timeout: float,
-    running: RunningProcesses,
+    stop: StopRequest,
     began: Callable[[int], None],
 ) -> tuple[ProcessEnd, bytes]:
     """Run the command in the folder, in a session of its own; return its end and its log.
@@ -218,39 +138,27 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
     At the time limit it is asked to end, and killed soon after. Raises OSError if it cannot be
     started, and StoppedError if it was ended from outside.
     """
-    kills, start, expired = count_oom_kills(), time.monotonic(), threading.Event()
+    kills, start, timed_out = count_oom_kills(), time.monotonic(), False
     with open_lifeline() as (descriptors, variables):
         process = Leader(command, folder, {**environment, **variables}, descriptors)
         output = OutputDrain(process.output, _LOG)
         _prefer_to_be_killed(process.pid)
-
-        def expire() -> None:
-            expired.set()
-            process.ask_to_end()
-
-        limit = threading.Timer(timeout, expire)
-        limit.daemon = True
-        with running.watch(process):
-            limit.start()
-            try:
-                began(process.pid)
-            except BaseException:
-                process.kill()
-                raise
-            finally:
-                status, cpu_seconds, peak_memory = process.reap()
-                seconds = time.monotonic() - start
-                limit.cancel()
+        try:
+            began(process.pid)
+            timed_out = process.wait(timeout, stop)
+        finally:
+            status, cpu_seconds, peak_memory = process.reap()
+        seconds = time.monotonic() - start
         # after a regular exit, the command has ended its own processes
         if status not in EXIT_CODES:
             kill_carriers(str(folder))
         log = output.content(_GAP)
-    if running.stopped:
+    if stop.made:
         raise StoppedError("ended before it had a result")
     end = ProcessEnd(
         exit_status=status if status >= 0 else None,
         signal=max(-status, 0),
-        timed_out=expired.is_set(),
+        timed_out=timed_out,
         seconds=seconds,
         cpu_seconds=cpu_seconds,
         peak_memory=peak_memory,

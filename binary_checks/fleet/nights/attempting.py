@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from binary_checks.documents.json_values import dump
 from binary_checks.documents.result import read_results
@@ -37,7 +37,7 @@ from binary_checks.errors import (
 from binary_checks.fleet.causes.cause_rules import INFRA, UNKNOWN, Causes, load_causes
 from binary_checks.fleet.causes.naming_causes import Cause, name_cause
 from binary_checks.fleet.night import CPU, GOOD, GPU, Attempt, NightPlan, PlannedCell, ProcessEnd
-from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError, run_command
+from binary_checks.fleet.nights.attempt_process import StoppedError, StopRequest, run_command
 from binary_checks.fleet.nights.cell_commands import command_of, fetch_inputs, options_of_gpu
 from binary_checks.fleet.store import (
     Store,
@@ -93,7 +93,7 @@ class AttemptTask:
 def run_attempt(
     task: AttemptTask,
     store: Store,
-    running: RunningProcesses | None = None,
+    stop: StopRequest | None = None,
     *,
     folder: str = "",
     device: str = "",
@@ -105,14 +105,14 @@ def run_attempt(
     StoreError if the store fails for longer than the task's pauses, and OSError if this host has no
     room for a folder.
     """
-    running = running or RunningProcesses()
+    stop = stop or StopRequest()
     if there := _retry(task, lambda: find_attempt(store, task)):
         return there
-    if running.stopped:
+    if stop.made:
         raise StoppedError(f"{task.name}: cancelled before it started")
     own = Path(tempfile.mkdtemp(prefix=f"{task.stage}{task.number}-", dir=folder or None))
     try:
-        return _run_in(own, task, store, running, device)
+        return _run_in(own, task, store, stop, device)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
@@ -143,7 +143,10 @@ def find_stored_attempt(
 def make_lost_attempt(task: AttemptTask, reason: str) -> Attempt:
     """Return the attempt as lost, with the reason."""
     return Attempt(
-        **_identity(task),
+        night=task.plan.night,
+        cell=task.planned.cell.id,
+        stage=task.stage,
+        number=task.number,
         state=CellState.LOST,
         reason=cut(one_line(reason)),
         cause=UNKNOWN,
@@ -151,6 +154,9 @@ def make_lost_attempt(task: AttemptTask, reason: str) -> Attempt:
         again=True,
         started=now(),
         seconds=0.0,
+        host=socket.gethostname(),
+        engine=task.engine,
+        sha256=task.planned.sha256,
     )
 
 
@@ -196,7 +202,7 @@ def _keep_facts(store: Store, task: AttemptTask, attempt: Attempt, facts: Path |
 
 
 def _run_in(
-    folder: Path, task: AttemptTask, store: Store, running: RunningProcesses, device: str
+    folder: Path, task: AttemptTask, store: Store, stop: StopRequest, device: str
 ) -> Attempt:
     started = now()
     lacks = _retry(task, lambda: _lacks_facts(store, task))
@@ -214,7 +220,7 @@ def _run_in(
             folder=folder,
             environment=_make_environment(folder, device),
             timeout=task.planned.cell.timeout,
-            running=running,
+            stop=stop,
             began=began,
         )
         attempt = _describe(task, folder, end, log, causes)
@@ -310,17 +316,15 @@ def _describe(
         state = CellState.INFRA
     if state is CellState.FAILED and task.plan.known_complaint:
         # Its problems may be known. Without the list, the attempt is neither good nor failed.
-        reason = cut(task.plan.known_complaint)
+        reason = task.plan.known_complaint
         state, cause = CellState.INFRA, Cause(name="known-problems-unavailable", kind=INFRA)
-    return Attempt(
-        **_identity(task),
+    return replace(
+        make_lost_attempt(task, reason or (cause.evidence if state is _LOST else "")),
         state=state,
-        reason=reason,
         cause=cause.name,
         cause_kind=cause.kind,
         evidence=cause.evidence,
         again=may_end_otherwise(state, run, by_cause=cause.again),
-        started="",
         seconds=round(end.seconds, 3),
         cpu_seconds=round(end.cpu_seconds, 3),
         peak_memory=end.peak_memory,
@@ -329,19 +333,6 @@ def _describe(
         # The texts of the checks would be most of the document, and the same in each.
         result=None if run is None else replace(run, checks=()),
     )
-
-
-def _identity(task: AttemptTask) -> dict[str, Any]:
-    """Return the fields of the document that identify the attempt."""
-    return {
-        "night": task.plan.night,
-        "cell": task.planned.cell.id,
-        "stage": task.stage,
-        "number": task.number,
-        "host": socket.gethostname(),
-        "engine": task.engine,
-        "sha256": task.planned.sha256,
-    }
 
 
 def _read_result(path: Path) -> tuple[RunResult | None, str]:
@@ -365,24 +356,23 @@ _NEEDS_A_PERSON = {  # exit codes that every other attempt would repeat
     MISUSED: "`binary-checks` rejected the cell's options",
     EMPTY: "no check was selected",
 }
-Decided = tuple[CellState, str]
-"""A state, and its reason if no problem shows it."""
+_Decided = tuple[CellState, str]  # a state, and its reason if nothing else shows it
 
 
 def decide_state(
     end: ProcessEnd, run: RunResult | None, sha256: str, complaint: str = "", last_line: str = ""
-) -> Decided:
+) -> _Decided:
     """Decide the state of one attempt at a package with that hash.
 
     ``complaint`` says why there is no result, ``last_line`` is that of the log. A process that did
-    not end by itself judged nothing, whatever it wrote before: the attempt is lost. It is also lost
-    if the process and its result contradict each other.
+    not end by itself judged nothing, whatever it wrote before: the attempt is lost, and its cause
+    says why. It is also lost if the process and its result contradict each other.
     """
     status = end.exit_status
-    if end.timed_out:
-        return _LOST, f"ended because it was still running after {end.seconds:,.0f} seconds"
-    if status is None or status not in EXIT_CODES:
-        return _LOST, _name_death(end)
+    if end.timed_out or status is None:
+        return _LOST, ""
+    if status not in EXIT_CODES:
+        return _LOST, f"ended with status {status:#x}, which `binary-checks` never returns"
     if run is None:
         return _without_result(status, complaint, last_line)
     if run.exit_code != status:
@@ -392,16 +382,7 @@ def decide_state(
     return _with_result(run, sha256)
 
 
-def _name_death(end: ProcessEnd) -> str:
-    if end.exit_status is not None:
-        return f"ended with status {end.exit_status:#x}, which `binary-checks` never returns"
-    starved = (
-        "; the kernel killed processes for lack of memory meanwhile" if end.oom_kills > 0 else ""
-    )
-    return f"ended by signal {end.signal}{starved}"
-
-
-def _without_result(status: int, complaint: str, last_line: str) -> Decided:
+def _without_result(status: int, complaint: str, last_line: str) -> _Decided:
     """Decide from only the exit status.
 
     It may show whose fault a failure is, but it is never enough for a pass.
@@ -418,14 +399,14 @@ def _because(message: str, why: str) -> str:
     return cut(one_line(f"{message}: {why}" if why else message))
 
 
-def _with_result(run: RunResult, sha256: str) -> Decided:
+def _with_result(run: RunResult, sha256: str) -> _Decided:
     if len(run.packages) != 1:
         return _LOST, f"its result is about {len(run.packages)} packages instead of one"
     package = run.packages[0]
     accepts = any(entry.accepted for entry in package.entries)
     state = choose_cell_state(run.exit_code, package.verdict, accepts=accepts)
     if state is _INFRA:
-        return _INFRA, _find_error(run, package)
+        return _INFRA, _explain(run, package)
     if sha256 and package.sha256 and package.sha256 != sha256:
         return _INFRA, f"other bytes than planned: SHA-256 {package.sha256}, and not {sha256}"
     if run.exit_code == FIT and sha256 and not package.sha256:
@@ -434,19 +415,13 @@ def _with_result(run: RunResult, sha256: str) -> Decided:
         contradiction = f"its result says {package.verdict.value}, although its exit code is 0"
         return _LOST, "interrupted" if run.exit_code == INTERRUPTED else contradiction
     shown = state in GOOD or any(entry.problems for entry in package.entries)
-    return state, "" if shown else _find_failure(run, package)
+    return state, "" if shown else _explain(run, package)
 
 
-def _find_error(run: RunResult, package: PackageResult) -> str:
-    errors = (e for e in package.entries if e.outcome is Outcome.ERROR)
-    texts = (f"{entry.check}: {entry.reason}" for entry in errors if entry.reason)
-    return _because(next(texts, "") or next(iter(run.complaints), "") or package.stopped, "")
-
-
-def _find_failure(run: RunResult, package: PackageResult) -> str:
+def _explain(run: RunResult, package: PackageResult) -> str:
     """Return why a run without problems is not a pass: a check broke or could not judge."""
-    broken = (e for e in package.entries if e.outcome is Outcome.BROKEN)
-    texts = [f"{entry.check}: {entry.reason}" for entry in broken]
+    failed = (e for e in package.entries if e.outcome in (Outcome.BROKEN, Outcome.ERROR))
+    texts = [f"{entry.check}: {entry.reason}" for entry in failed if entry.reason]
     texts += [package.unjudged, package.unrun, *run.complaints, package.stopped]
     return _because(next(filter(None, texts), "") or f"verdict {package.verdict.value}", "")
 

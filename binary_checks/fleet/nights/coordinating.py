@@ -9,7 +9,6 @@ that have a document. They thus share the work, and an attempt that two of them 
 
 from __future__ import annotations
 
-import heapq
 import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,10 +44,11 @@ from binary_checks.fleet.store import (
     running_prefix,
     split_attempt,
 )
+from binary_checks.model import CellState
 
 PAUSE = 30.0  # seconds before the second attempt; the third waits four times as long
 ALL = "all"
-_TICK = 1.0  # seconds between two checks of the running attempts, if nothing happens
+_TICK = 0.5  # seconds between two looks at what waits and runs, if nothing happens
 _Key = tuple[str, str]  # a cell's id and a stage
 
 
@@ -96,11 +96,11 @@ class Coordinator:
         self._chosen = {each.cell.id: each for each in random.sample(chosen, len(chosen))}
         self._queue, self._pause, self._program = queue, pause, tuple(program)
         self._tried: dict[_Key, list[Attempt]] = {}
-        # attempts that wait: when, by the monotonic clock; a number that orders equal times; what
-        self._due: list[tuple[float, int, _Key, NextAttempt]] = []
+        # attempts that wait, and until when, by the monotonic clock
+        self._due: dict[_Key, tuple[float, NextAttempt]] = {}
         self._running: dict[_Key, tuple[AttemptTask, Future[Attempt]]] = {}
         self._events: SimpleQueue[tuple[AttemptTask, Future[Attempt]] | None] = SimpleQueue()
-        self._stopped, self._interrupts, self._count = "", 0, 0
+        self._stopped, self._interrupts = "", 0
 
     def interrupt(self) -> None:
         """Stop; a second call stops immediately. Signal handlers may call this."""
@@ -165,9 +165,7 @@ class Coordinator:
         key = (planned.cell.id, stage)
         following = plan_next(self._tried.get(key, ()), self._pause)
         if following is not None:
-            self._count += 1
-            when = time.monotonic() + following.pause
-            heapq.heappush(self._due, (when, self._count, key, following))
+            self._due[key] = time.monotonic() + following.pause, following
         return following is not None
 
     def _make_task(
@@ -199,7 +197,7 @@ class Coordinator:
         while self._due or self._running:
             self._submit_due()
             try:
-                event = self._events.get(timeout=self._seconds_to_look())
+                event = self._events.get(timeout=_TICK)
             except Empty:
                 self._look()
                 continue
@@ -210,9 +208,11 @@ class Coordinator:
 
     def _submit_due(self) -> None:
         """Submit each attempt that is due to its stage's executor, which queues it."""
-        while self._due and self._due[0][0] <= time.monotonic():
-            _, _, key, following = heapq.heappop(self._due)
-            self._submit(key, following)
+        now = time.monotonic()
+        for key, (when, following) in list(self._due.items()):
+            if when <= now and not self._stopped:
+                del self._due[key]
+                self._submit(key, following)
 
     def _submit(self, key: _Key, following: NextAttempt) -> None:
         planned, stage = self._chosen[key[0]], key[1]
@@ -225,12 +225,6 @@ class Coordinator:
             return
         self._running[key] = task, future
         future.add_done_callback(lambda done: self._events.put((task, done)))
-
-    def _seconds_to_look(self) -> float:
-        """Return the seconds until the next attempt is due, at most one second."""
-        if not self._due:
-            return _TICK
-        return min(_TICK, max(0.0, self._due[0][0] - time.monotonic()))
 
     def _look(self) -> None:
         """Show the running attempts, and give up if the engine cannot run the waiting ones."""
@@ -287,10 +281,8 @@ class Coordinator:
 
     def _waits(self, planned: PlannedCell) -> bool:
         """Return whether the cell's second stage could begin on a host with a GPU."""
-        could = planned.cell.gpu and self._queue != CPU and not self._runs_gpu
-        return (
-            could and not self._attempts(planned, GPU) and self._facts_of_pass(planned) is not None
-        )
+        state = final_state(planned, self._attempts(planned)).state
+        return state is CellState.BLOCKED and self._queue != CPU and not self._runs_gpu
 
     def _end_of(self, planned: PlannedCell) -> CellEnd:
         """Return how the cell ended, ignoring a stage that another host has yet to begin."""

@@ -56,7 +56,7 @@ class _Attempts(WorkerPlugin):  # type: ignore[misc] # distributed has no types
 
     def teardown(self, worker: Any) -> None:  # noqa: ARG002 - its name there
         """Kill all processes and remove the folder."""
-        self.host.running.stop(at_once=True)
+        self.host.stop.make(at_once=True)
         self._open.close()
 
 
@@ -70,7 +70,7 @@ def _stop(plugin: str, at_once: bool, dask_worker: Any) -> None:
     """End the coordinator's processes on a worker."""
     own = dask_worker.plugins.get(plugin)
     if own is not None:
-        own.host.running.stop(at_once=at_once)
+        own.host.stop.make(at_once=at_once)
 
 
 def _refuse(store: str, version: str) -> str:

@@ -50,7 +50,7 @@ def _open_local(store: Store, jobs: int, gpus: int) -> Iterator[Engine]:
         def stop(at_once: bool) -> None:
             for queue in queues.values():
                 queue.shutdown(wait=False, cancel_futures=True)
-            host.running.stop(at_once=at_once)
+            host.stop.make(at_once=at_once)
 
         try:
             yield Engine(name="local", queues=queues, run=partial(host.run, store=store), stop=stop)

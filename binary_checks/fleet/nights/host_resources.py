@@ -17,7 +17,7 @@ from typing import IO
 
 from binary_checks.files import make_private, name_cache_folder, take_lock, try_lock
 from binary_checks.fleet.night import GPU, Attempt
-from binary_checks.fleet.nights.attempt_process import RunningProcesses, StoppedError, kill_carriers
+from binary_checks.fleet.nights.attempt_process import StoppedError, StopRequest, kill_carriers
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
 from binary_checks.fleet.store import Store
 
@@ -28,21 +28,14 @@ class AttemptHost:
 
     folder: str  # where they make their folders
     gpus: int  # how many of them may use a GPU at once
-    running: RunningProcesses
+    stop: StopRequest
 
     def run(self, task: AttemptTask, store: Store) -> Attempt:
         """Run an attempt, with a GPU of its own if it needs one."""
         if task.stage != GPU:
-            return run_attempt(task, store, self.running, folder=self.folder)
-        with reserve_device(self.gpus, self.running) as device:
-            return run_attempt(task, store, self.running, folder=self.folder, device=device)
-
-
-@contextlib.contextmanager
-def open_host(gpus: int) -> Iterator[AttemptHost]:
-    """Yield this host, with a folder that is removed when the block ends."""
-    with open_folder() as folder:
-        yield AttemptHost(folder=folder, gpus=gpus, running=RunningProcesses())
+            return run_attempt(task, store, self.stop, folder=self.folder)
+        with reserve_device(self.gpus, self.stop) as device:
+            return run_attempt(task, store, self.stop, folder=self.folder, device=device)
 
 
 # NVIDIA devices of this host: each attempt gets one that no other attempt uses.
@@ -59,7 +52,7 @@ def count_gpus() -> int:
 
 
 @contextlib.contextmanager
-def reserve_device(count: int, running: RunningProcesses) -> Iterator[str]:
+def reserve_device(count: int, stop: StopRequest) -> Iterator[str]:
     """Wait for a free device, and yield its name for CUDA, or "" for any device.
 
     A lock file on this host reserves the device, so that no other coordinator uses it, either. If
@@ -68,7 +61,7 @@ def reserve_device(count: int, running: RunningProcesses) -> Iterator[str]:
     """
     folder = name_cache_folder() / "nights"
     make_private(folder)
-    while not running.stopped:
+    while not stop.made:
         for name, device in _name_locks(count).items():
             with (folder / name).open("a+b") as file:
                 if take_lock(file):
@@ -106,8 +99,8 @@ _LOCK = "lock"
 
 
 @contextlib.contextmanager
-def open_folder() -> Iterator[str]:
-    """Make the folder of a night, and remove it when the block ends.
+def open_host(gpus: int) -> Iterator[AttemptHost]:
+    """Yield this host with a folder, which is removed when the block ends.
 
     Raises OSError if the folder for temporary files is full or supports no locks.
     """
@@ -116,7 +109,7 @@ def open_folder() -> Iterator[str]:
             _remove_abandoned(abandoned)
     folder, lock = _make_folder()
     try:
-        yield str(folder)
+        yield AttemptHost(folder=str(folder), gpus=gpus, stop=StopRequest())
     finally:
         lock.close()  # Windows cannot remove an open file
         shutil.rmtree(folder, ignore_errors=True)

@@ -17,13 +17,12 @@ from binary_checks.documents.json_values import DocumentError, decode_fields, en
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.night import (
     CPU,
-    GOOD,
-    GPU,
     Attempt,
     CellEnd,
     NightPlan,
     PlannedCell,
     end_stage,
+    final_state,
     is_conclusive,
     rank,
 )
@@ -341,14 +340,9 @@ class ClosedNight:
 
 def list_waiting(plan: NightPlan, attempts: Mapping[str, Sequence[Attempt]]) -> list[str]:
     """Return cells that lack a result: nothing ran, or the GPU stage has not run yet."""
-    waiting = []
-    for each in plan.cells:
-        made = attempts.get(each.cell.id, ())
-        passed = any(one.stage == CPU and one.state in GOOD for one in made)
-        ended = {one.stage for one in made}
-        if each.state is None and (not made or (each.cell.gpu and passed and GPU not in ended)):
-            waiting.append(each.cell.id)
-    return waiting
+    cells = [each.cell.id for each in plan.cells]
+    ends = (final_state(each, attempts.get(each.cell.id, ())) for each in plan.cells)
+    return [cell for cell, end in zip(cells, ends, strict=True) if end.waits]
 
 
 def close_night(store: Store, ended: ClosedNight) -> ClosedNight:

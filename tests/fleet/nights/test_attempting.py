@@ -21,8 +21,8 @@ from binary_checks.errors import StoreError
 from binary_checks.fleet.night import GPU, Attempt, Cell, PlannedCell
 from binary_checks.fleet.nights import (
     AttemptTask,
-    RunningProcesses,
     StoppedError,
+    StopRequest,
     find_attempt,
     run_attempt,
 )
@@ -110,8 +110,8 @@ def test_a_gpu_host_that_is_broken_is_infrastructure_and_tried_again(
             CellState.LOST,
             "ended with status 0x4d, which `binary-checks` never returns",
         ),
-        ("signal 9", CellState.LOST, "ended by signal 9"),
-        ("signal 11", CellState.LOST, "ended by signal 11"),
+        ("signal 9", CellState.LOST, "killed by SIGKILL"),
+        ("signal 11", CellState.LOST, "a binary-checks process was ended by SIGSEGV"),
         ("corrupt", CellState.LOST, "no result, with exit code 0: result.json: not JSON"),
     ],
 )
@@ -142,7 +142,7 @@ def test_other_bytes_than_the_plan_has_are_no_verdict(store: Store, tmp_path: Pa
 def test_the_time_limit_ends_it_with_all_that_it_started(store: Store, tmp_path: Path) -> None:
     attempt = run_attempt(make_task(store, tmp_path, "sleep 60", timeout=0.5), store)
     assert attempt.state is CellState.LOST
-    assert attempt.reason == "ended because it was still running after 1 seconds"
+    assert attempt.reason == "killed at its time limit, after 1 s"
     assert not is_running(int(runs_of(make_task(store, tmp_path, "").planned)[0].split()[0]))
 
 
@@ -151,7 +151,7 @@ def test_a_child_in_a_session_of_its_own_does_not_outlive_a_killed_attempt(
 ) -> None:
     before = children_that_sleep()
     attempt = run_attempt(make_task(store, tmp_path, "child"), store)
-    assert attempt.reason.startswith("ended by signal 9")
+    assert attempt.reason.startswith("killed by SIGKILL")
     assert children_that_sleep() == before
 
 
@@ -235,12 +235,12 @@ def test_a_document_that_cannot_be_read_is_a_lost_attempt(store: Store, tmp_path
 
 def test_a_running_attempt_shows_itself_in_the_store(store: Store, tmp_path: Path) -> None:
     task = make_task(store, tmp_path, "sleep 60")
-    running = RunningProcesses()
+    stop = StopRequest()
     raised: list[BaseException] = []
 
     def run() -> None:
         try:
-            run_attempt(task, store, running)
+            run_attempt(task, store, stop)
         except StoppedError as error:
             raised.append(error)
 
@@ -249,7 +249,7 @@ def test_a_running_attempt_shows_itself_in_the_store(store: Store, tmp_path: Pat
     while not names(store):
         time.sleep(0.01)
     assert names(store) == [f"night={NIGHT}/running/numpy-3.12.cpu1.json"]
-    running.stop()
+    stop.make()
     thread.join(20)
     assert len(raised) == 1
     assert names(store) == []
@@ -311,10 +311,10 @@ def test_a_cell_sees_no_credentials_of_the_store(
 def test_stopping_ends_what_runs_and_what_begins_later(
     store: Store, tmp_path: Path, at_once: bool
 ) -> None:
-    running = RunningProcesses()
-    running.stop(at_once=at_once)
+    stop = StopRequest()
+    stop.make(at_once=at_once)
     with pytest.raises(StoppedError):
-        run_attempt(make_task(store, tmp_path, "sleep 60"), store, running)
+        run_attempt(make_task(store, tmp_path, "sleep 60"), store, stop)
 
 
 def test_the_figures_are_those_of_the_process(store: Store, tmp_path: Path) -> None:

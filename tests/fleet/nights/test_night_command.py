@@ -14,7 +14,7 @@ import pytest
 
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.fleet.night import PlannedCell
-from binary_checks.fleet.nights import open_folder
+from binary_checks.fleet.nights import open_host
 from binary_checks.fleet.store import Store, closed_name, result_name
 from binary_checks.model import CellState
 from tests.fleet.nights.night_cells import (
@@ -262,10 +262,10 @@ def test_the_folder_of_a_night_that_runs_is_left_alone(
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
-    with open_folder() as first, open_folder() as second:
-        assert first != second
-        assert Path(first).is_dir()
-        assert Path(second).is_dir()
+    with open_host(0) as first, open_host(0) as second:
+        assert first.folder != second.folder
+        assert Path(first.folder).is_dir()
+        assert Path(second.folder).is_dir()
     assert [*temporary.iterdir()] == []
 
 
