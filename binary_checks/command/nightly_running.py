@@ -267,9 +267,8 @@ def _describe_outcome(
     counts = ", ".join(texts)
     yield f"{count(len(outcome.ends), 'cell')}: {counts or 'none'} in {outcome.seconds:,.0f} s"
     if outcome.waiting:
-        waiting = len(outcome.waiting)
-        waits = "GPU stage waits" if waiting == 1 else "GPU stages wait"
-        yield f"{waiting:,} {waits} for a host with a GPU (--queue gpu)"
+        waiting = count(len(outcome.waiting), "GPU stage")
+        yield f"for a host with a GPU (--queue gpu): {waiting}"
     given = f"--date {night} --store {shlex.quote(store.url)}"
     if outcome.stopped:
         yield f"{outcome.stopped}; to continue: binary-checks nightly run {given}"
@@ -360,7 +359,16 @@ _RERUN = (
 
 def run_rerun(arguments: Sequence[str]) -> int:
     """Rerun a cell; return the exit status of that run."""
-    options, further = _make_rerun_parser().parse_known_args(arguments)
+    parser = SubcommandParser(
+        prog="binary-checks nightly rerun",
+        description=_RERUN,
+        epilog="Further options go to binary-checks: -m linkage, --report html:x.html",
+    )
+    name = "the cell's id, as `binary-checks cells` prints it"
+    parser.add_argument("cell", metavar="CELL", help=name)
+    parser.add_store()
+    parser.add_date()
+    options, further = parser.parse_known_args(arguments)
     store = open_store(options.store)
     plan = require_plan(store, choose_night(store, options.date))
     planned = find_cell(plan, options.cell)
@@ -379,16 +387,3 @@ def run_rerun(arguments: Sequence[str]) -> int:
         print(one_line(f"{planned.file_name} as of {plan.night}{taken}"), flush=True)
         program = (sys.executable, SAFE_PATH, "-m", "binary_checks")
         return subprocess.run([*program, *completed, *further], check=False).returncode
-
-
-def _make_rerun_parser() -> argparse.ArgumentParser:
-    parser = SubcommandParser(
-        prog="binary-checks nightly rerun",
-        description=_RERUN,
-        epilog="Further options go to binary-checks: -m linkage, --report html:x.html",
-    )
-    add = parser.add_argument
-    add("cell", metavar="CELL", help="the cell's id, as `binary-checks cells` prints it")
-    parser.add_store()
-    parser.add_date()
-    return parser

@@ -138,6 +138,8 @@ GOOD = frozenset({CellState.PASSED, CellState.KNOWN})
 """States after which a package may be published, and its second stage may begin."""
 DECIDED = GOOD | {CellState.FAILED}
 """States that judge the package; the other states only describe the night."""
+CONCLUSIVE = DECIDED | {CellState.FLAKY}
+"""The same of a cell or a stage, which may have several attempts."""
 WELL = GOOD | {CellState.FLAKY, CellState.BLOCKED}
 """States that need no attention; if a GPU stage waits, its CPU stage decides."""
 LETTERS = {
@@ -233,11 +235,6 @@ def _select(planned: PlannedCell, attempts: Iterable[Attempt]) -> tuple[Attempt,
         if each.cell == planned.cell.id and each.sha256 == planned.sha256:
             found.setdefault((each.stage, each.number), each)
     return tuple(found[key] for key in sorted(found))
-
-
-def is_conclusive(state: CellState) -> bool:
-    """Return whether the state is about the package, and not only about its night."""
-    return state in DECIDED | {CellState.FLAKY}
 
 
 def rank(state: CellState) -> int:

@@ -81,7 +81,7 @@ class Leader:
         if hasattr(os, "waitid"):
             return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is not None
         self._reaped = os.wait4(self.pid, os.WNOHANG)  # on macOS before Python 3.13
-        return self._reaped[0] != 0
+        return bool(self._reaped[0])
 
     def wait(self, timeout: float, stop: StopRequest) -> bool:
         """Wait until the process ends; return whether it reached its time limit.
@@ -94,7 +94,8 @@ class Leader:
             late = time.monotonic() > limit
             if (late or stop.made) and kill_at == math.inf:
                 timed_out, kill_at = late, time.monotonic() + GRACE
-                os.kill(self.pid, signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(self.pid, signal.SIGTERM)
             if time.monotonic() > kill_at or stop.at_once:
                 self.kill()
             time.sleep(_GLANCE)

@@ -94,11 +94,9 @@ def open_dask(address: str, store: str) -> Iterator[Engine]:
     # this engine itself reports lost attempts
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     store = store if "://" in store else str(Path(store).absolute())
-    client = _connect(address)
-    try:
+    with _connect(address) as client:
         _require_workers(client, address, store)
-        cluster = Cluster(client, f"dask:{address}")
-        try:
+        with contextlib.closing(Cluster(client, f"dask:{address}")) as cluster:
             yield Engine(
                 name=cluster.name,
                 queues=cluster.queues,
@@ -106,21 +104,22 @@ def open_dask(address: str, store: str) -> Iterator[Engine]:
                 stop=cluster.stop,
                 find_fault=cluster.find_fault,
             )
-        finally:
-            cluster.close()
-    finally:
-        with contextlib.suppress(Exception):  # the scheduler may have gone
-            client.close(timeout=_CONNECT)
 
 
-def _connect(address: str) -> Client:
+@contextlib.contextmanager
+def _connect(address: str) -> Iterator[Client]:
     try:
-        return _Client(address, timeout=_CONNECT, set_as_default=False, name="binary-checks")
+        client = _Client(address, timeout=_CONNECT, set_as_default=False, name="binary-checks")
     except (OSError, TimeoutError) as error:
         why = " ".join(str(error).split()) or type(error).__name__
         raise GatherError(f"dask:{address}: no scheduler answers: {why}") from None
     except (ValueError, TypeError, ImportError) as error:
         raise ProfileError(f"--engine dask:{address}: not an address: {error}") from None
+    try:
+        yield client
+    finally:
+        with contextlib.suppress(Exception):  # the scheduler may have gone
+            client.close(timeout=_CONNECT)
 
 
 def _require_workers(client: Client, address: str, store: str) -> None:

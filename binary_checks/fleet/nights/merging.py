@@ -16,6 +16,7 @@ from pathlib import Path
 from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
 from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.night import (
+    CONCLUSIVE,
     CPU,
     Attempt,
     CellEnd,
@@ -23,7 +24,6 @@ from binary_checks.fleet.night import (
     PlannedCell,
     end_stage,
     final_state,
-    is_conclusive,
     rank,
 )
 from binary_checks.fleet.nights.coordinator_log import merge_coordinator_logs
@@ -241,10 +241,10 @@ def _may_follow(
         return False
     own = {each.digest for each in history}
     others = [each for each in there if each.digest not in own]
-    if not others or not is_conclusive(_end(others).state):
+    if not others or _end(others).state not in CONCLUSIVE:
         return True
     before, alone, after = (_end(those) for those in (others, history, [*there, *new]))
-    if is_conclusive(alone.state) and alone.state is not before.state:
+    if alone.state in CONCLUSIVE and alone.state is not before.state:
         (decides,) = before.last.values()
         where = next(each for each in others if each.attempt is decides).store.url
         worse = min(before.state, alone.state, key=rank)

@@ -173,7 +173,7 @@ def test_a_host_without_a_gpu_leaves_that_stage_to_another(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     keep_plan(store, plan_cell(tmp_path, "good", "exit 0", gpu=True))
     assert run_night(store) == 0
-    assert "1 GPU stage waits for a host with a GPU (--queue gpu)" in capsys.readouterr().out
+    assert "for a host with a GPU (--queue gpu): 1 GPU stage" in capsys.readouterr().out
     assert run_night(store, "--queue", "gpu") == 4
     assert "no GPU was found on this host" in capsys.readouterr().err
     assert run_night(store, "--queue", "gpu", "--gpus", "1") == 0
