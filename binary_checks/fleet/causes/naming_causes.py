@@ -68,10 +68,10 @@ def name_cause(
 ) -> Cause:
     """Return the cause: from the result, from how the process ended, or from the log.
 
-    ``reason`` says why a result without a problem does not count.
-    A result counts only if the process ended by itself with the result's exit code. Rules are
-    applied to the log only if there is no such result, because the log of a run with a result also
-    quotes text from packages, which could match a rule.
+    ``reason`` says why a result without a problem does not count. A result counts only if the
+    process ended by itself with the result's exit code. Rules are applied to the log only if there
+    is no such result, because the log of a run with a result also quotes text from packages, which
+    could match a rule.
     """
     causes = causes or shipped_causes()
     cause = None
@@ -160,7 +160,7 @@ def _name_by_log(log_tail: bytes, ended: ProcessEnd, causes: Causes) -> Cause:
     last = lines[-1] if lines else ""
     if ended.exit_status is None:
         return _unknown(last or "it did not start", again=True)
-    evidence = _show(last or f"exit status {ended.exit_status}without any output")
+    evidence = _show(last or f"exit status {ended.exit_status} without any output")
     if ended.exit_status == INTERRUPTED:
         return Cause(name="killed", kind=INFRA, evidence=evidence, again=True)
     name, kind = _BY_STATUS.get(ended.exit_status, (UNKNOWN, UNKNOWN))
