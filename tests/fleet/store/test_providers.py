@@ -1,10 +1,11 @@
-"""Buckets of Google and containers of Azure: answers of servers, and our messages."""
+"""Buckets of every provider: answers of servers, and our messages."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,24 +14,29 @@ from binary_checks.fleet.store import bucket_store, open_store, package_name
 from binary_checks.fleet.store.bucket_settings import read_settings
 from fixtures.fleet.azure_store import ACCOUNT
 from fixtures.fleet.faulty_proxy import BUSY, LOST, SAFE_PATH, FaultyProxy, put_before
+from fixtures.fleet.object_store import BUCKET
 
 NAME = "night=2026-11-20/results/a.cpu1.json"
 
 
-@pytest.fixture(params=["gs", "az"])
+@pytest.fixture(params=["s3", "gs", "az"])
 def scheme(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def url(
-    scheme: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> str:
-    server = request.getfixturevalue({"gs": "google", "az": "azure"}[scheme])
-    set_all(monkeypatch, server.environment())
+def provider(scheme: str, request: pytest.FixtureRequest) -> Any:
+    """The server of the provider."""
+    return request.getfixturevalue({"s3": "server", "gs": "google", "az": "azure"}[scheme])
+
+
+@pytest.fixture
+def url(scheme: str, provider: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    set_all(monkeypatch, provider.environment())
     monkeypatch.setenv("BINARY_CHECKS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(bucket_store, "PAUSES", (0.01, 0.01, 0.01))
-    return f"{scheme}://results/{secrets.token_hex(8)}"
+    bucket = BUCKET if scheme == "s3" else "results"
+    return f"{scheme}://{bucket}/{secrets.token_hex(8)}"
 
 
 def set_all(monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
@@ -40,13 +46,12 @@ def set_all(monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> No
 
 @pytest.fixture
 def proxy(
-    scheme: str, url: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    scheme: str, url: str, provider: Any, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[FaultyProxy]:
-    server = request.getfixturevalue({"gs": "google", "az": "azure"}[scheme])
     open_store(url, make=True)
-    with put_before(server.endpoint) as proxy:
+    with put_before(provider.endpoint) as proxy:
         below = f"/{ACCOUNT}" if scheme == "az" else ""
-        set_all(monkeypatch, server.environment(f"{proxy.endpoint}{below}"))
+        set_all(monkeypatch, provider.environment(endpoint=f"{proxy.endpoint}{below}"))
         yield proxy
 
 
@@ -59,13 +64,21 @@ def test_a_put_is_made_again_and_is_its_writers(url: str, proxy: FaultyProxy, fa
     assert store.read(NAME) == b"mine"
     proxy.faults = [("PUT", SAFE_PATH)]
     assert not store.create(NAME, b"another's")
+    assert store.read(NAME) == b"mine"
 
 
 def test_what_is_busy_for_good_is_said_to_be_in_one_line(url: str, proxy: FaultyProxy) -> None:
     store = open_store(url)
+    proxy.faults = [("PUT", BUSY)] * 100
+    with pytest.raises(StoreError) as raised:
+        store.create(NAME, b"mine")
+    assert str(raised.value) == f"{url}: {NAME}: cannot be written: the server answers 503"
+    assert len(proxy.faults) == 96, "once, and after each pause"
     proxy.faults = [("GET", BUSY)] * 100
     with pytest.raises(StoreError, match="night=: cannot be listed: the server answers 503"):
         list(store.names("night="))
+    with pytest.raises(StoreError, match=r"a\.cpu1\.json: cannot be read: the server answers 503"):
+        store.read(NAME)
 
 
 def test_where_nobody_listens_the_server_is_named(
@@ -73,12 +86,18 @@ def test_where_nobody_listens_the_server_is_named(
 ) -> None:
     proxy.shutdown()
     proxy.server_close()
-    named = rf"127\.0\.0\.1:{proxy.server_address[1]}" if scheme == "az" else "Google Cloud Storage"
+    named = rf"127\.0\.0\.1:{proxy.server_address[1]}"
+    if scheme == "gs":
+        named = "Google Cloud Storage"
     with pytest.raises(StoreError, match=rf"cannot be read: no connection to {named}"):
         open_store(url)
 
 
-def test_a_bucket_that_is_not_there_is_no_empty_store(scheme: str, url: str) -> None:
+def test_a_bucket_that_is_not_there_is_no_empty_store(
+    scheme: str, url: str, provider: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if scheme == "s3":  # other users may not know which buckets there are
+        set_all(monkeypatch, provider.environment("admin"))
     for make in (False, True):
         with pytest.raises(StoreError, match=r"404 \w+: there is no such bucket"):
             open_store(f"{scheme}://elsewhere/nights", make=make)
@@ -121,6 +140,15 @@ def test_a_key_that_is_none_is_told_apart_from_the_server(
 @pytest.mark.parametrize(
     ("url", "environ", "reason"),
     [
+        ("s3://", {}, "not a valid bucket"),
+        ("s3:///prefix", {}, "not a valid bucket"),
+        ("s3://bucket/../x", {}, "not a bucket and a prefix"),
+        ("s3://key:hunter2@bucket/x", {}, "credentials in AWS_ACCESS_KEY_ID"),
+        ("s3://bucket/x?token=hunter2", {}, "credentials in AWS_ACCESS_KEY_ID"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "set AWS_ALLOW_HTTP=true"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "https://u:hunter2@h"}, "without credentials"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "ftp://host"}, "not an http:// or https://"),
+        ("s3://bucket", {"AWS_ENDPOINT_URL": "https://host:x"}, "not an http:// or https://"),
         ("gs://", {}, "not a valid bucket and prefix, as in gs://"),
         ("az://key:hunter2@results/x", {}, "credentials in AZURE_STORAGE_ACCOUNT_NAME"),
         ("gs://results/x?token=hunter2", {}, "credentials in GOOGLE_APPLICATION_CREDENTIALS"),
