@@ -83,12 +83,12 @@ def run_summary(arguments: Sequence[str]) -> int:
     with open_night(options.store, project=options.project, date=options.date) as view:
         morning = read_morning(view)
     sys.stdout.write(write_mail(morning, markdown=options.markdown))
-    answers = morning.answers
-    rows = (*answers["newly-broken"], *answers["still-broken"])
-    broken = [cell for row in rows for cell in row["cells"]]
-    for cell in (*broken, *(row["cell"] for row in answers["undecided"]))[:1]:
-        given = ("--date", morning.night, "--store", options.store)
-        shown = one_line(shlex.join(("binary-checks", "nightly", "show", cell, *given)))
+    broken = (*morning.answers["newly-broken"], *morning.answers["still-broken"])
+    cells = [cell for row in broken for cell in row["cells"]]
+    cells += [row["cell"] for row in morning.answers["undecided"]]
+    if cells:
+        given = ("show", cells[0], "--date", morning.night, "--store", options.store)
+        shown = one_line(shlex.join(("binary-checks", "nightly", *given)))
         print(f"\nMore: `{shown}`" if options.markdown else f"More: {shown}")
     return FIT if morning.is_well else PROBLEMS
 

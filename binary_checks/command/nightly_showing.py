@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from binary_checks.command import SubcommandParser, complain, suggest
 from binary_checks.errors import ProfileError, StoreError
@@ -105,21 +106,14 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
         yield from _list_problems(each.result)
         yield from _show_log(store, each)
     result = next((each.result for each in end.last.values()), None)
-    if end.state is CellState.FAILED and end.last and _was_good(store, planned, plan.night):
-        sides = (f"store:{planned.cell.id}", f"store:{planned.cell.id}@{plan.night}")
-        compared = shlex.join(("binary-checks", "diff", *sides, "--store", store.url))
-        yield f"  diff     {compared}"
+    if end.state is CellState.FAILED and end.last:
+        with suppress(StoreError):  # no earlier night is good
+            find_cell_facts(store, planned.cell.id, before=plan.night)
+            sides = (f"store:{planned.cell.id}", f"store:{planned.cell.id}@{plan.night}")
+            compared = shlex.join(("binary-checks", "diff", *sides, "--store", store.url))
+            yield f"  diff     {compared}"
     if again := rerun_command(plan, planned, store.url, result):
         yield f"  again    {again}"
-
-
-def _was_good(store: Store, planned: PlannedCell, night: str) -> bool:
-    """Return whether an earlier good night exists, which `diff` needs for comparison."""
-    try:
-        find_cell_facts(store, planned.cell.id, before=night)
-    except StoreError:
-        return False
-    return True
 
 
 def _explain(end: CellEnd) -> str:
@@ -129,15 +123,13 @@ def _explain(end: CellEnd) -> str:
 
 
 def _describe_attempt(attempt: Attempt) -> str:
-    ended = f"signal {attempt.signal}" if attempt.signal else f"exit {attempt.exit_status}"
     megabytes = attempt.peak_memory / 1e6
-    packages = attempt.result.packages if attempt.result else ()
-    systems = dict.fromkeys(name for each in packages for name in each.operating_systems)
+    systems = dict.fromkeys(name for each in attempt.packages for name in each.operating_systems)
     within = f" ({', '.join(systems)})" if systems else ""
     return (
-        f"{attempt.state.value}, {ended}, {attempt.seconds:.1f} s ({attempt.cpu_seconds:.1f} s of "
-        f"CPU, {megabytes:,.0f} MB) on {attempt.host or 'an unknown host'}{within}, "
-        f"{attempt.started}"
+        f"{attempt.state.value}, {attempt.ending}, {attempt.seconds:.1f} s "
+        f"({attempt.cpu_seconds:.1f} s of CPU, {megabytes:,.0f} MB) on "
+        f"{attempt.host or 'an unknown host'}{within}, {attempt.started}"
     )
 
 
@@ -161,5 +153,5 @@ def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
     content = store.read(name) if name else None
     if content is not None:
         yield f"  log      {name}"
-        for line in content.decode("utf-8", "replace").splitlines()[-_SHOWN_LOG:]:
-            yield f"    {line}"
+        lines = content.decode("utf-8", "replace").splitlines()
+        yield from (f"    {line}" for line in lines[-_SHOWN_LOG:])

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -31,6 +30,7 @@ from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 # ``binary-checks query``: answer a shipped question, or SQL, about the nights of a store.
 
 _PURPOSE = "Ask the nights of a store: a shipped question by its name, or a SELECT of your own."
+_OWN = 'or SQL: binary-checks query "SELECT state, count(*) FROM cells GROUP BY ALL" --store URL'
 _LARGEST = 1 << 20  # bytes, or characters, of SQL
 
 
@@ -150,13 +150,14 @@ def _read_file(path: Path) -> str:
 
 
 def _list_queries() -> Iterator[str]:
-    for query in shipped_queries().values():
-        yield f"{query.name:22}{query.description}"
-        for name, meaning in query.parameters.items():
-            yield f"{'':22}  {name}: {meaning}"
-    yield ""
-    yield 'or SQL: binary-checks query "SELECT state, count(*) FROM cells GROUP BY ALL" --store URL'
-    yield "tables: cells, checks, objects, parts; their columns are in docs/query.md"
+    for name, query in shipped_queries().items():
+        yield f"{name:22}{query.description}"
+        yield from (f"{'':22}  {each}: {what}" for each, what in query.parameters.items())
+    yield from (
+        "",
+        _OWN,
+        "tables: cells, checks, objects, parts; their columns are in docs/query.md",
+    )
 
 
 # Limits of an answer. A SELECT of a few characters can use any amount of memory, and DuckDB counts
@@ -252,11 +253,9 @@ def format_value(value: Any) -> str:
     """Return a value as one line, never empty."""
     if value is None:
         return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, float):
         return f"{value:.7g}"
-    if isinstance(value, (list, dict)):
+    if isinstance(value, (bool, list, dict)):
         return one_line(dump(_as_json(value)))
     return one_line(str(value))
 
@@ -276,7 +275,7 @@ def _as_json(value: Any) -> Any:
         return float(shown) if value - value == 0 else shown  # JSON has no infinity
     if isinstance(value, (str, int, bool, type(None))):
         return value
-    return value.isoformat(" ") if isinstance(value, datetime) else str(value)
+    return str(value)
 
 
 def _is_number(value: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from binary_checks.model import CellState, RunResult
+from binary_checks.model import CellState, PackageResult, RunResult
 from binary_checks.profile import CellAxes
 
 # A cell of the matrix: one configuration of one project, which is looked up and judged nightly.
@@ -115,6 +115,18 @@ class Attempt:
     command: tuple[str, ...] = ()  # without names of this host
     # without the texts of its checks; None if the process wrote none
     result: RunResult | None = None
+
+    @property
+    def packages(self) -> tuple[PackageResult, ...]:
+        """The packages in the result, if there is one."""
+        return self.result.packages if self.result else ()
+
+    @property
+    def ending(self) -> str:
+        """How the process ended, in words."""
+        if self.signal:
+            return f"signal {self.signal}"
+        return "no exit status" if self.exit_status is None else f"exit {self.exit_status}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -168,22 +168,17 @@ def read_tail(path: Path) -> _Log:
 
 def _show_stage(attempt: Attempt) -> Row:
     """Return an attempt's findings."""
-    packages = attempt.result.packages if attempt.result else ()
     complaints = attempt.result.complaints if attempt.result else ()
-    systems = (name for package in packages for name in package.operating_systems)
+    systems = (name for package in attempt.packages for name in package.operating_systems)
     return {
         "stage": attempt.stage,
-        "exit_status": _format_end(attempt),
-        "checks": [check for package in packages for check in show_checks(package, _read_texts())],
+        "exit_status": attempt.ending,
+        "checks": [
+            check for package in attempt.packages for check in show_checks(package, _read_texts())
+        ],
         "complaints": [cut(one_line(each)) for each in complaints],
         "systems": [cut(one_line(name)) for name in systems],
     }
-
-
-def _format_end(attempt: Attempt) -> str:
-    if attempt.signal:
-        return f"killed by signal {attempt.signal}"
-    return "no exit status" if attempt.exit_status is None else f"exit {attempt.exit_status}"
 
 
 @cache

@@ -42,19 +42,16 @@ def write_site(folder: Path, files: Iterable[tuple[str, bytes | Path]], maker: s
     folder.mkdir(exist_ok=True)
     if not ours:
         _note(folder, maker, [])
-    staging = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=folder))
-    try:
-        sizes = {name: _stage(staging / name, content) for name, content in files}
+    with tempfile.TemporaryDirectory(prefix=UNFINISHED, dir=folder) as staging:
+        sizes = {name: _stage(Path(staging, name), content) for name, content in files}
         _refuse(folder, maker, sizes, ours)
         _note(folder, maker, {*ours, *sizes})
         for name in sizes:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (staging / name).replace(folder / name)
+            Path(staging, name).replace(folder / name)
         _remove(folder, {*ours} - sizes.keys())
         _note(folder, maker, sizes)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        _sweep(folder)
+    _sweep(folder)
     return sum(sizes.values())
 
 
@@ -84,15 +81,11 @@ def _name_list(maker: str) -> str:
     return f".binary-checks-{maker}.json"
 
 
-def _name_schema(maker: str) -> str:
-    return f"binary-checks/{maker}/1"
-
-
 def _read_list(text: bytes, folder: Path, maker: str) -> Iterator[str]:
     """Yield the names in the list, except for names that lead out of the folder."""
     try:
         found: Any = json.loads(text)
-        names = found["files"] if found["schema"] == _name_schema(maker) else None
+        names = found["files"] if found["schema"] == f"binary-checks/{maker}/1" else None
     except (ValueError, KeyError, TypeError, RecursionError):
         names = None
     if not isinstance(names, list):
@@ -129,7 +122,9 @@ def _refuse(folder: Path, maker: str, names: Iterable[str], ours: Collection[str
 
 def _note(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Replace the list of our files."""
-    text = json.dumps({"schema": _name_schema(maker), "files": sorted(names)}, indent=0) + "\n"
+    text = (
+        json.dumps({"schema": f"binary-checks/{maker}/1", "files": sorted(names)}, indent=0) + "\n"
+    )
     with replace_file_when_complete(folder / _name_list(maker), 0o644) as file:
         file.write(text.encode())
 

@@ -13,7 +13,15 @@ from tempfile import TemporaryDirectory
 from typing import IO
 
 from binary_checks.errors import RecordError, StoreError
-from binary_checks.fleet.night import Attempt, CellEnd, NightPlan, PlannedCell, final_state
+from binary_checks.fleet.night import (
+    DECIDED,
+    Attempt,
+    NightPlan,
+    PlannedCell,
+    ProcessEnd,
+    final_state,
+)
+from binary_checks.fleet.nights import decide_state
 from binary_checks.fleet.store import (
     Store,
     ask_at_once,
@@ -36,10 +44,9 @@ from binary_checks.fleet.tables.rows import (
     cell_row,
     check_rows,
     facts_of,
-    find_contradiction,
     read_facts_rows,
 )
-from binary_checks.fleet.tables.views import connect, explained, open_tables, write_table
+from binary_checks.fleet.tables.views import connect, open_tables, write_table
 from binary_checks.model import CellState
 
 _AT_ONCE = 16  # cells whose documents are in memory
@@ -79,7 +86,9 @@ def make_tables(store: Store, night: str, folder: Path) -> NightTables:
                 _add(files["cells"], [cell_row(night, planned, end)])
                 _add(files["checks"], check_rows(night, planned, end))
                 states[end.state] += 1
-                counted[planned.cell.id] = _without_results(end)
+                counted[planned.cell.id] = tuple(
+                    replace(each, result=None) for each in end.attempts
+                )
                 if facts := facts_of(end):
                     with_facts[planned.sha256] = facts
             known = _find_known(store, night, with_facts)
@@ -110,8 +119,7 @@ def _find_known(store: Store, before: str, wanted: Iterable[str]) -> frozenset[s
         return frozenset()
     with open_tables(store, tables=["parts"], nights=nights) as connection:
         known = "SELECT DISTINCT sha256 FROM all_parts WHERE list_contains($wanted, sha256)"
-        with explained(connection):
-            found = connection.execute(known, {"wanted": [*wanted]}).fetchall()
+        found = connection.execute(known, {"wanted": [*wanted]}).fetchall()
     return frozenset(sha256 for (sha256,) in found)
 
 
@@ -173,7 +181,7 @@ def _read_document(
         attempt = read_stored_attempt(content, name)
         if attempt.sha256 != planned.sha256:
             complaints.append(f"{name}: it is for other bytes than those planned; ignored")
-        elif contradiction := find_contradiction(attempt):
+        elif contradiction := _find_contradiction(attempt):
             raise RecordError(f"{name}: it says {attempt.state.value}, but {contradiction}")
     except RecordError as error:
         complaints.append(str(error))
@@ -181,8 +189,16 @@ def _read_document(
     return attempt
 
 
-def _without_results(end: CellEnd) -> tuple[Attempt, ...]:
-    return tuple(replace(each, result=None) for each in end.attempts)
+def _find_contradiction(attempt: Attempt) -> str:
+    """Return what an attempt's result says if its state is another one, or "".
+
+    Other states may come from causes outside the result.
+    """
+    end = ProcessEnd(exit_status=attempt.exit_status, signal=attempt.signal)
+    state, reason = decide_state(end, attempt.result, attempt.sha256)
+    if attempt.state not in DECIDED or state is attempt.state:
+        return ""
+    return f"its result says {state.value}{reason and f': {reason}'}"
 
 
 def _read_facts(

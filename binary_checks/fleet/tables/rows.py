@@ -12,24 +12,19 @@ from typing import Any
 
 from binary_checks.documents.builds import StatedSymbols
 from binary_checks.documents.facts import WantedFacts, restore
-from binary_checks.errors import FIT, ProfileError, RecordError
+from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.causes.naming_causes import find_leaders
-from binary_checks.fleet.night import AXES, CPU, GOOD, GPU, Attempt, CellEnd, PlannedCell
+from binary_checks.fleet.night import AXES, CPU, GPU, CellEnd, PlannedCell
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.knowledge.inventory import measure_parts
 from binary_checks.model import (
-    BROKE,
-    GOOD_OUTCOMES,
     DeviceCodeCarrier,
     DeviceLinking,
     ElfFile,
     Entry,
     NotInspected,
     ObjectFile,
-    Outcome,
-    PackageResult,
     Problem,
-    RunResult,
 )
 from binary_checks.safe_text import cut
 
@@ -117,49 +112,12 @@ TABLES: Mapping[str, Mapping[str, str]] = {
 Row = dict[str, Any]
 LONGEST = 2_000
 """Most characters of a text in a table; the documents have the whole text."""
-_MOST = {"USMALLINT": (1 << 16) - 1, "UINTEGER": (1 << 32) - 1}
-
-
-def find_contradiction(attempt: Attempt) -> str:
-    """Return how an attempt's result contradicts its state, or "" if it does not.
-
-    A pass needs a result that passed.
-    """
-    if attempt.result is None:
-        return "it has no result" if attempt.state in GOOD else ""
-    hashes = {package.sha256 for package in attempt.result.packages}
-    if strange := sorted(hashes - {"", attempt.sha256}):
-        return f"its result is for other bytes, SHA-256 {plain(strange[0])[:64]}"
-    return _find_no_pass(attempt.result) if attempt.state in GOOD else ""
-
-
-def _find_no_pass(result: RunResult) -> str:
-    """Return why a result is not a pass, or "" if it is."""
-    outcomes = {entry.outcome for _, entry in result.entries()}
-    if bad := sorted(outcomes & {Outcome.FAILED, *BROKE}):
-        verb = "is" if bad[0] is Outcome.BROKEN else "has"
-        return f"its result has a check that {verb} {bad[0].value}"
-    if result.exit_code != FIT:
-        return f"its result says exit code {result.exit_code}"
-    if any(package.verdict is Outcome.NOT_JUDGED for package in result.packages):
-        return f"its result says {Outcome.NOT_JUDGED.value}"
-    return "" if outcomes & GOOD_OUTCOMES else "nothing in its result was inspected"
-
-
-def entries_of(attempt: Attempt) -> Iterator[Entry]:
-    """Return the entries for all checks in an attempt's result."""
-    return (entry for package in packages_of(attempt) for entry in package.entries)
-
-
-def packages_of(attempt: Attempt) -> tuple[PackageResult, ...]:
-    """Return the packages in an attempt's result."""
-    return attempt.result.packages if attempt.result else ()
 
 
 def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
     """Return the row about how the cell's night ended."""
     deciding = list(end.last.values())
-    entries = [entry for attempt in deciding for entry in entries_of(attempt)]
+    entries = [entry for attempt in deciding for each in attempt.packages for entry in each.entries]
     counts = {
         "problems": sum(len(entry.problems) for entry in entries),
         "warnings": sum(len(entry.warnings) for entry in entries),
@@ -179,8 +137,8 @@ def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
             name: plain(getattr(end, name))
             for name in ("reason", "cause", "cause_kind", "evidence")
         },
-        "attempts": min(len(end.attempts), _MOST["USMALLINT"]),
-        **{name: min(count, _MOST["UINTEGER"]) for name, count in counts.items()},
+        "attempts": min(len(end.attempts), 65_535),
+        **counts,
         **{name: plain(getattr(planned, name)) for name in ("file_name", "version", "url")},
         "sha256": planned.sha256,
         "size": max(planned.size, 0),
@@ -189,7 +147,7 @@ def cell_row(night: str, planned: PlannedCell, end: CellEnd) -> Row:
         "facts": facts_of(end),
         "seconds": _round(sum(each.seconds for each in end.attempts)),
         "installing": _round(
-            sum(each.installing for attempt in deciding for each in packages_of(attempt))
+            sum(each.installing for attempt in deciding for each in attempt.packages)
         ),
         "cpu_seconds": _round(sum(each.cpu_seconds for each in end.attempts)),
         "peak_memory": max((each.peak_memory for each in end.attempts), default=0),
@@ -208,7 +166,9 @@ def check_rows(night: str, planned: PlannedCell, end: CellEnd) -> Iterator[Row]:
     for stage in (CPU, GPU):
         attempt = end.last.get(stage)
         leaders = find_leaders(attempt.result) if attempt else ()
-        for entry in entries_of(attempt) if attempt else ():
+        for entry in (
+            entry for package in (attempt.packages if attempt else ()) for entry in package.entries
+        ):
             first = _first_problem(entry)
             yield {
                 "night": night,
@@ -292,6 +252,7 @@ def read_facts_rows(
 def _object_row(item: ObjectFile, *, symbols: bool) -> Row:
     versions = item.symbol_versions if isinstance(item, ElfFile) else ()
     exports = sorted(f"{each.name}@{each.version}" for each in item.exports) if symbols else []
+    digest = hashlib.sha256("\n".join(exports).encode("utf-8", "replace")).hexdigest()
     codes = item.device_code if isinstance(item, DeviceCodeCarrier) else ()
     usable = (each for each in codes if each.linking is not DeviceLinking.UNUSABLE)
     return {
@@ -300,14 +261,9 @@ def _object_row(item: ObjectFile, *, symbols: bool) -> Row:
         "size": min(max(item.size, 0), _LARGEST_BIGINT),
         "needed": [plain(each.name) for each in item.needed],
         "glibc": highest_glibc(each.version for each in versions if not each.weak),
-        "exports": _digest(exports)[:_DIGITS] if exports else "",
+        "exports": digest[:_DIGITS] if exports else "",
         "gpu": sorted({plain(each.architecture) for each in usable} - {""}),
     }
-
-
-def _digest(texts: Iterable[str]) -> str:
-    """Return the SHA-256 of the texts, joined as lines."""
-    return hashlib.sha256("\n".join(texts).encode("utf-8", "replace")).hexdigest()
 
 
 def highest_glibc(versions: Iterable[str]) -> str:

@@ -139,7 +139,6 @@ _FOLDER = Path(__file__).with_name("queries")
 class ShippedQuery:
     """A query that is part of this package."""
 
-    name: str
     description: str
     parameters: Mapping[str, str]  # name -> meaning, with the default
     sql: str
@@ -149,13 +148,13 @@ class ShippedQuery:
 def shipped_queries() -> Mapping[str, ShippedQuery]:
     """Return all shipped queries by name, sorted."""
     paths = sorted(_FOLDER.glob("*.sql"))
-    return {path.stem: _parse(path.stem, path.read_text(encoding="utf-8")) for path in paths}
+    return {path.stem: _parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def _parse(name: str, sql: str) -> ShippedQuery:
+def _parse(sql: str) -> ShippedQuery:
     parameters = {}
     for each in _PARAMETER.finditer(sql):
         default = f" (default {each['default'] or repr('')})" if each["default"] is not None else ""
         parameters[each["name"]] = f"{each['meaning']}{default}"
     description = sql.partition("\n")[0].removeprefix("-- ")
-    return ShippedQuery(name=name, description=description, parameters=parameters, sql=sql)
+    return ShippedQuery(description=description, parameters=parameters, sql=sql)

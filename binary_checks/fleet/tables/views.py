@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeAlias
@@ -58,8 +58,7 @@ def connect(spill: Path | None = None) -> Iterator[Connection]:
     with duckdb.connect(":memory:", config={**_SETTINGS, **own}) as connection:
         connection.execute("SET enable_progress_bar = false")
         if spill:
-            with suppress(duckdb.CatalogException):  # before DuckDB 2.0, an operator may take all
-                connection.execute("SET operator_memory_limit = '24MB'")
+            connection.execute("SET operator_memory_limit = '24MB'")
         try:
             yield connection
         except RuntimeError as error:  # which DuckDB makes of a signal's KeyboardInterrupt
@@ -152,9 +151,9 @@ def open_tables(
                 raise ProfileError(f"--project {project!r:.80}: {found}")
             if trusted:
                 _prepare(connection)
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-        yield connection
+            connection.execute("SET enable_external_access = false")
+            connection.execute("SET lock_configuration = true")
+            yield connection
 
 
 def _copy(store: Store, names: Sequence[str], folder: Path) -> list[Path]:
@@ -232,12 +231,9 @@ def _prepare(connection: Connection) -> None:
 
     Their memory then grows with the cells, but not with the nights.
     """
-    import duckdb
-
     (cells,) = connection.execute("SELECT count(DISTINCT cell) FROM all_cells").fetchone()
     connection.execute("SET threads = 1")  # each has buffers of its own
     connection.execute(f"SET memory_limit = '{64 + max(cells - 2_000, 0) // 100}MB'")
-    with suppress(duckdb.CatalogException):
-        connection.execute("SET streaming_buffer_size = '1MB'")
+    connection.execute("SET streaming_buffer_size = '1MB'")
     for view in ("past", "failures"):
         connection.execute(f"CREATE TEMP TABLE {view} AS FROM {view}")

@@ -86,7 +86,8 @@ def test_a_gpu_stage_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture
     cells = tuple(replace(each, cell=replace(each.cell, gpu=True)) for each in PLAN.cells)
     plan = replace(PLAN, cells=cells)
     store = job(tmp_path, "store")
-    fill(store, attempt("one"), attempt("two", state=CellState.FAILED, exit_status=1), plan=plan)
+    failed = attempt("two", state=CellState.FAILED, exit_status=4, result=None)
+    fill(store, attempt("one"), failed, plan=plan)
     assert collect(tmp_path / "store") == 1
     assert "1 of 2 cells have no result yet (one)" in capsys.readouterr().err
     fill(store, attempt("one", stage="gpu"), plan=plan)

@@ -49,7 +49,9 @@ def attempt(cell: str = "one", number: int = 1, **other: object) -> Attempt:
         seconds=1.5,
         exit_status=0,
         sha256=SHA256,
-        result=fill_in({"packages": [{"entries": [{"check": "x", "outcome": "passed"}]}]}),
+        result=fill_in(
+            {"packages": [{"sha256": SHA256, "entries": [{"check": "x", "outcome": "passed"}]}]}
+        ),
     )
     return replace(made, **other)  # type: ignore[arg-type]
 

@@ -179,8 +179,16 @@ def change_attempt(**fields: Any) -> Callable[[bytes], bytes]:
 @pytest.mark.parametrize(
     ("role", "fields", "reason"),
     [
-        (ROLES.grows, {"result": None}, "it says passed, but it has no result"),
-        (ROLES.breaks_tonight, {"state": CellState.PASSED}, "has a check that has failed"),
+        (
+            ROLES.grows,
+            {"result": None},
+            "it says passed, but its result says lost: no result, with exit code 0",
+        ),
+        (
+            ROLES.breaks_tonight,
+            {"state": CellState.PASSED},
+            "it says passed, but its result says failed",
+        ),
     ],
 )
 def test_a_pass_that_its_result_does_not_bear_out_is_none(
@@ -200,7 +208,11 @@ def test_a_pass_that_its_result_does_not_bear_out_is_none(
     ("old", "new", "reason"),
     [
         (b'"outcome": "passed"', b'"outcome": "not inspected"', "add up to 'not judged'"),
-        (b'"exit_code": 0', b'"exit_code": 6', "its result says exit code 6"),
+        (
+            b'"exit_code": 0',
+            b'"exit_code": 6',
+            "its result states exit code 6, but the process ended with 0",
+        ),
         (b'"verdict": "passed"', b'"verdict": "not judged"', "add up to 'passed'"),
         (b'"outcome": "passed"', b'"outcome": "error"', "add up to 'error'"),
     ],
@@ -228,7 +240,7 @@ def test_a_result_about_other_bytes_is_none(
 
     rewrite(nights, ROLES.breaks_tonight, change)
     made = collect()
-    assert "its result is for other bytes, SHA-256 abab" in made.complaints[0]
+    assert "other bytes than planned: SHA-256 abab" in made.complaints[0]
     assert made.attempts[nights.cell(ROLES.breaks_tonight)][0].state is CellState.LOST
 
 

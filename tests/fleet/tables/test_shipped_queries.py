@@ -64,10 +64,10 @@ def test_each_query_describes_itself_and_its_parameters() -> None:
         ),
         *("trends", "undecided"),
     ]
-    for query in queries.values():
-        assert query.description.endswith("."), query.name
-        named = {f"${name}" for name in query.parameters}
-        assert all(query.sql.count(name) >= 2 for name in named), query.name
+    for name, query in queries.items():
+        assert query.description.endswith("."), name
+        named = {f"${each}" for each in query.parameters}
+        assert all(query.sql.count(each) >= 2 for each in named), name
 
 
 def test_newly_broken_is_what_broke_tonight_and_nothing_else(nights: Nights, answer: Ask) -> None:
