@@ -86,8 +86,7 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 _SYSTEM = re.compile(
     r"linux|musllinux|macos|windows|manylinux_2_\d{1,2}|musllinux_1_\d{1,2}|macosx_\d{2}_\d{1,2}"
 )
-_PYTHON = re.compile(r"3\.\d{1,2}t?")
-_FREE_THREADED = 13  # 3.13t is the first
+_PYTHON = re.compile(r"3\.\d{1,2}|3\.(?:1[3-9]|[2-9]\d)t")
 _PLAIN = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._+-]*[A-Za-z0-9_+])?")
 _FAMILIES = {"musllinux": "linux", "manylinux": "linux", "macosx": "macos"}
 
@@ -113,9 +112,8 @@ def require_value(axis: str, value: object, where: str) -> str:
             f"manylinux_2_28, musllinux_1_2 or macosx_14_0{hint(value, systems)}"
         )
     if axis == "python" and not _PYTHON.fullmatch(value):
-        raise ProfileError(f"{where}: {value!r} is not a Python version, such as 3.12 or 3.13t")
-    if axis == "python" and value.endswith("t") and int(value[2:-1]) < _FREE_THREADED:
-        raise ProfileError(f"{where}: {value!r}: free threading starts with 3.{_FREE_THREADED}t")
+        message = "is not a Python version, such as 3.12 or 3.13t, the first with free threading"
+        raise ProfileError(f"{where}: {value!r} {message}")
     return value
 
 
@@ -127,12 +125,11 @@ def family_of(system: str) -> str:
 
 def require_consistent(cell: Cell, where: str) -> None:
     """Raise ProfileError if axes of a cell contradict each other."""
-    if cell.architecture and not cell.system:
-        raise ProfileError(f"{where}: architecture {cell.architecture!r} needs a system")
-    if cell.system and not cell.architecture:
-        raise ProfileError(f"{where}: system {cell.system!r} needs an architecture")
-    known = _ARCHITECTURES[family_of(cell.system)] if cell.system else ()
-    if cell.system and cell.architecture not in known:
+    if bool(cell.architecture) is not bool(cell.system):
+        given = cell.architecture or cell.system
+        raise ProfileError(f"{where}: {given!r}: a system needs an architecture, and the reverse")
+    known = _ARCHITECTURES[family_of(cell.system)] if cell.system else ("",)
+    if cell.architecture not in known:
         raise ProfileError(
             f"{where}: {cell.system} has no architecture {cell.architecture!r}, but "
             f"{', '.join(known)}"

@@ -184,7 +184,8 @@ REFUSED = {
     ),
     "a Python before there was free threading": (
         '[[cells]]\nproject = "x"\npython = "3.12t"\n',
-        "1: cells[0]: python: '3.12t': free threading starts with 3.13t",
+        "1: cells[0]: python: '3.12t' is not a Python version, such as 3.12 or 3.13t, the first "
+        "with free threading",
     ),
     "a macOS before there was arm64": (
         '[[cells]]\nproject = "x"\nsystem = "macosx_10_15-arm64"\npython = "3.12"\n',
@@ -212,7 +213,8 @@ REFUSED = {
     ),
     "no Python": (
         '[[cells]]\nproject = "x"\npython = "3.12.1"\n',
-        "1: cells[0]: python: '3.12.1' is not a Python version, such as 3.12 or 3.13t",
+        "1: cells[0]: python: '3.12.1' is not a Python version, such as 3.12 or 3.13t, the first "
+        "with free threading",
     ),
     "an unknown kind": (
         '[[cells]]\nproject = "x"\nkind = "weel"\n',
