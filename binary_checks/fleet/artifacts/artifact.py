@@ -17,14 +17,16 @@ from binary_checks.fleet.stored_nights import open_document, require_digest, wri
 
 ARTIFACT_SCHEMA = "binary-checks/artifact/2"
 KINDS = ("wheel", "conda", "libtorch", "library")
-CELL_AXES = tuple(axis for axis in AXES if axis not in ("project", "kind", "source"))
-"""The axes of a cell whose values can be read from a file's bytes."""
 LIBRARY_AXES: Mapping[str, str] = {"blas": "BLAS", "openmp": "OpenMP"}
 """Axis that only files have -> the role of the linked libraries that are its values."""
 LINKED = "linked"
 """The axis that says how a file is linked with the libraries that it is built with."""
-FILE_AXES = (*CELL_AXES, *LIBRARY_AXES, LINKED)
-"""All axes of a file."""
+FILE_AXES = (
+    *(axis for axis in AXES if axis not in ("project", "kind", "source")),
+    *LIBRARY_AXES,
+    LINKED,
+)
+"""All axes of a file: those of cells, as far as a file has them, and its own."""
 CHOICES: Mapping[str, tuple[str, ...]] = {"kind": KINDS, LINKED: ("dynamic", "static")}
 """Field -> all its values, for fields that have only a few."""
 COMPANION_FOLDERS = ("licenses", "dependencies")
@@ -32,8 +34,10 @@ PULL_REQUEST = re.compile(r"[1-9][0-9]{0,9}")
 """Matches the number of a pull or merge request."""
 BRANCH = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|[/.]$))[^\s~^:?*\[\\]{1,200}")
 """Matches the name of a branch, by the rules of git."""
-_STATEMENTS = ("pushes", "verdicts", "promotions", "origins")
-RESERVED_NAMES = frozenset({"artifact.json", "with", "expired", *_STATEMENTS, *COMPANION_FOLDERS})
+RESERVED_NAMES = frozenset(
+    {"artifact.json", "with", "expired", "pushes", "verdicts", "promotions", "origins"}
+    | {*COMPANION_FOLDERS}
+)
 """Names that a stored or pulled file cannot have, because the store uses them itself."""
 
 
@@ -42,7 +46,7 @@ class LinkedAs:
     """The way in which a file is linked with one library, and the evidence."""
 
     library: str  # openblas, cudart
-    how: str  # static, dynamic
+    how: str  # static, dynamic, unknown
     evidence: str
     version: str = ""
 
@@ -71,9 +75,7 @@ class Artifact:
     project: str  # wheels: normalised (PEP 503); other kinds: unchanged from the package
     version: str = ""
     commit: str = ""  # full hash of the commit that it was built from
-    branch: str = (
-        ""  # that it was built from; unknown for a pull request, unless the user states it
-    )
+    branch: str = ""  # of that commit; "" for a pull request, unless the user states it
     pull_request: str = ""  # number of the pull or merge request that it was built for
     system: str = ""
     architecture: str = ""

@@ -81,14 +81,15 @@ class AxisValue(NamedTuple):
     evidence: str
 
 
-def read_by_hand(texts: Sequence[str], names: Sequence[str] = FILE_AXES) -> dict[str, str]:
+def read_by_hand(texts: Sequence[str]) -> dict[str, str]:
     """Read settings such as ``variant=cu130``. Raises ProfileError for an impossible value."""
     found: dict[str, str] = {}
     for text in texts:
         axis, equals, value = text.partition("=")
         where = f"--set {text:.80}"
-        if not equals or axis not in names:
-            raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(names)}")
+        if not equals:
+            raise ProfileError(f"{where}: not AXIS=VALUE, AXIS of {', '.join(FILE_AXES)}")
+        reject_unknown([axis], dict.fromkeys(FILE_AXES), where, "axis")
         if axis in found and found[axis] != value:
             raise ProfileError(
                 f"{where}: {axis}={found[axis]} is given, too, but an axis has only one value"
@@ -190,15 +191,12 @@ def _choose(axis: str, aspect: str, claims: Sequence[ConfigurationClaim]) -> dic
 
 def _format_value(axis: str, value: str) -> str:
     """Write a value as cells do: "cu126" for "cuda 12.6", "pypy3.10" for "pypy 3.10"."""
-    if axis != "variant":
-        return value.replace(" ", "").replace(",", ", ")
-    return ", ".join(map(format_variant, value.split(", ")))
-
-
-def format_variant(value: str) -> str:
-    """Return an accelerator as cells write it: "cu126" for "cuda 12.6"."""
-    family, _, version = value.partition(" ")
-    return f"cu{version.replace('.', '')}" if version and family == "cuda" else f"{family}{version}"
+    words = []
+    for each in value.split(", "):
+        family, _, version = each.partition(" ")
+        is_cuda = axis == "variant" and family == "cuda" and version
+        words.append(f"cu{version.replace('.', '')}" if is_cuda else f"{family}{version}")
+    return ", ".join(words)
 
 
 _SHORT = {
@@ -259,9 +257,9 @@ def _name_linking(package: Package, linked: LinkedLibraries) -> Iterator[tuple[s
 
 @functools.cache
 def _list_system_libraries() -> frozenset[str]:
-    """Return the libraries of Linux, by its oldest and newest policies, and of Windows."""
+    """Return the libraries of Windows, and those that a policy of Linux allows, in lower case."""
     listed = (each.libraries for each in policies("glibc", "x86_64"))
-    return windows_libraries("x86_64").union(*listed)
+    return frozenset(map(str.lower, windows_libraries("x86_64").union(*listed)))
 
 
 def _refine_by_system(package: Package, found: dict[str, AxisValue]) -> None:
@@ -270,8 +268,9 @@ def _refine_by_system(package: Package, found: dict[str, AxisValue]) -> None:
     if system is None:
         return
     platforms = [each.platforms for each in package.objects_of(MachOFile)]
-    if system.value == "macos" and all(each and "macos" not in each for each in platforms):
-        system = AxisValue(platforms[0][0] if platforms else "macos", system.evidence)
+    elsewhere = all(each and "macos" not in each for each in platforms)
+    if system.value == "macos" and platforms and elsewhere:  # iOS shares Mach-O with macOS
+        system = AxisValue(platforms[0][0], system.evidence)
     elif system.value == "linux" and any(each.libc == "musl" for each in package.claims.systems):
         system = AxisValue("musllinux", f"{system.evidence} with musl's libc")
     found["system"] = system
@@ -296,7 +295,7 @@ def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisV
 
 def is_compatible(axis: str, text: str, known: str) -> bool:
     """Return whether a value set by hand is the known one, or a more precise one."""
-    if axis in LIBRARY_AXES or axis == LINKED:  # its values are names that have no other form
+    if axis not in _ASPECTS:  # its values are names that have no other form
         return False
     if axis == "system":
         return libc_of(text) in [libc_of(each) for each in known.split(", ")]

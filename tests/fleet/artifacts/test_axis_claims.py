@@ -371,6 +371,7 @@ def test_a_file_is_static_or_dynamic_where_all_its_libraries_are(
     [
         ("libopencv_core.so.4", ""),
         ("libc.so.6", "static"),
+        ("libGL.so.1", "static"),
         ("libcudart.so.12", "static"),
         ("libpython3.12.so.1.0", "static"),
     ],

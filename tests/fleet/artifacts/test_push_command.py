@@ -113,7 +113,10 @@ def test_several_that_match_are_to_be_meant(tmp_path: Path) -> None:
     ("words", "reason"),
     [
         (["push", "x.whl"], "required: --store"),
-        (["push", "x.whl", "--store", "s", "--set", "colour=red"], "--set colour=red: not AXIS"),
+        (
+            ["push", "x.whl", "--store", "s", "--set", "colour=red"],
+            "--set colour=red: unknown axis 'colour'",
+        ),
         (["push", "x.whl", "--store", "s", "--license", "gone"], "gone: cannot be read"),
         (["push", "x.whl", "--store", "s", "--timeout", "nan"], "--timeout: more than 0"),
         (["find", "--store", "nowhere"], "not a store"),
