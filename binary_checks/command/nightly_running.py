@@ -20,7 +20,7 @@ from binary_checks.command.cells import add_one_off, ask_one_off, read_matrix
 from binary_checks.command.nightly_showing import find_cell
 from binary_checks.errors import PROBLEMS, BinaryChecksError, ProfileError
 from binary_checks.fleet.cells import DEFAULT_FILE, OneOff, choose_cells
-from binary_checks.fleet.night import CPU, GPU, CellEnd, NightPlan, PlannedCell
+from binary_checks.fleet.night import CPU, GPU, NightPlan, PlannedCell
 from binary_checks.fleet.nights import (
     ALL,
     PAUSE,
@@ -76,7 +76,7 @@ def run_night(arguments: Sequence[str]) -> int:
         raise ProfileError(
             f"nightly run: {night} is closed and cannot change; --date names another night"
         )
-    log = CoordinatorLog(sys.stdout, terminal=sys.stdout.isatty())
+    log = CoordinatorLog(sys.stdout)
     if not options.date:
         _report_open_night(store, night, log)
     one_off = ask_one_off(options)
@@ -91,10 +91,7 @@ def run_night(arguments: Sequence[str]) -> int:
             planned = count(len(plan.cells), "cell")
             log.print_line(f"{night} is planned: {planned}, store {store.url}")
             return 0
-        try:
-            outcome = _run_planned(store, plan, chosen, log, options)
-        finally:
-            log.close()
+        outcome = _run_planned(store, plan, chosen, log, options)
         is_whole = len(chosen) == len(plan.cells) and not (outcome.stopped or outcome.waiting)
         collects = is_whole and not options.no_collect
         for line in _describe_outcome(outcome, store, night, collects=collects):
@@ -276,17 +273,15 @@ def _describe_outcome(
         yield f"next: binary-checks nightly collect {given}"
 
 
-def _is_refused(end: CellEnd) -> bool:
-    """Return whether the cell was not judged although its profile requires a verdict."""
-    statuses = (attempt.exit_status for attempt in end.last.values())
-    return end.state is CellState.NOT_JUDGED and any(statuses)
-
-
 def _find_status(outcome: NightOutcome) -> int:
-    states = {end.state for end in outcome.ends.values()}
+    ends = outcome.ends.values()
+    states = {end.state for end in ends}
+    judged = (end for end in ends if end.state is CellState.NOT_JUDGED)
+    # a cell was not judged although its profile requires a verdict
+    refused = any(attempt.exit_status for end in judged for attempt in end.last.values())
     if outcome.interrupted:
         return INTERRUPTED
-    if CellState.FAILED in states or any(map(_is_refused, outcome.ends.values())):
+    if refused or CellState.FAILED in states:
         return PROBLEMS
     return 0 if states <= _FINISHED and not outcome.stopped else TRY_AGAIN
 

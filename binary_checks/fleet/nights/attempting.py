@@ -46,7 +46,7 @@ from binary_checks.fleet.store import (
     result_name,
     running_name,
 )
-from binary_checks.fleet.store.kept_facts import keep_facts, open_facts
+from binary_checks.fleet.store.kept_facts import find_facts, keep_facts, open_facts
 from binary_checks.fleet.stored_nights import (
     make_unreadable_attempt,
     name_log,
@@ -205,7 +205,8 @@ def _run_in(
     folder: Path, task: AttemptTask, store: Store, stop: StopRequest, device: str
 ) -> Attempt:
     started = now()
-    lacks = _retry(task, lambda: _lacks_facts(store, task))
+    sha256 = task.planned.sha256
+    lacks = _retry(task, lambda: find_facts(store, sha256)) != facts_name(sha256)
     # This version would reject facts that another version wrote.
     facts = "" if lacks else task.facts
     command = command_of(task.plan, task.planned)
@@ -251,14 +252,6 @@ def _read_causes(store: Store, task: AttemptTask) -> Causes | None:
         return None
     name = frozen_name(task.plan.night, sha256)
     return load_causes(read_frozen(store, name), name)
-
-
-def _lacks_facts(store: Store, task: AttemptTask) -> bool:
-    """Return whether the store lacks the package's facts as written by this version."""
-    if not task.planned.sha256:
-        return False  # facts are named by that hash
-    name = facts_name(task.planned.sha256)
-    return not any(each.name == name for each in store.names(name))
 
 
 def _complete(

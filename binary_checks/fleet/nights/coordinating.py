@@ -168,28 +168,14 @@ class Coordinator:
             self._due[key] = time.monotonic() + following.pause, following
         return following is not None
 
-    def _make_task(
-        self, planned: PlannedCell, stage: str, number: int, facts: str = ""
-    ) -> AttemptTask:
-        """Return the task of one attempt; ``facts`` is the SHA-256 of stored facts to use."""
-        return AttemptTask(
-            plan=self._plan,
-            planned=planned,
-            stage=stage,
-            number=number,
-            facts=facts,
-            engine=self._engine.name,
-            program=self._program,
-        )
-
     def _facts_of_pass(self, planned: PlannedCell) -> str | None:
         """Return the SHA-256 of the facts that the CPU stage stored, or "" if it stored none.
 
         Return None if the CPU stage has not passed.
         """
-        passed = [each for each in self._attempts(planned, CPU) if each.state in GOOD]
-        same = [each for each in passed if each.sha256 == planned.sha256]
-        return same[-1].facts if same else None
+        same = (each for each in self._attempts(planned, CPU) if each.sha256 == planned.sha256)
+        passed = [each for each in same if each.state in GOOD]
+        return passed[-1].facts if passed else None
 
     # Running attempts
 
@@ -217,7 +203,15 @@ class Coordinator:
     def _submit(self, key: _Key, following: NextAttempt) -> None:
         planned, stage = self._chosen[key[0]], key[1]
         facts = (self._facts_of_pass(planned) or "") if stage == GPU else ""
-        task = self._make_task(planned, stage, following.number, facts)
+        task = AttemptTask(
+            plan=self._plan,
+            planned=planned,
+            stage=stage,
+            number=following.number,
+            facts=facts,
+            engine=self._engine.name,
+            program=self._program,
+        )
         try:
             future = self._engine.queues[stage].submit(self._engine.run, task)
         except Exception as error:  # such as a client's error if its scheduler has gone
@@ -227,9 +221,7 @@ class Coordinator:
         future.add_done_callback(lambda done: self._events.put((task, done)))
 
     def _look(self) -> None:
-        """Show the running attempts, and give up if the engine cannot run the waiting ones."""
-        running = [task.name for task, future in self._running.values() if future.running()]
-        self._log.show(running)
+        """Give up if the engine cannot run the waiting attempts."""
         if fault := self._engine.find_fault({stage for _, stage in self._running}):
             self._stop(fault)
             self._running.clear()

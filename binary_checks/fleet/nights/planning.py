@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from binary_checks import __version__
@@ -23,7 +22,7 @@ from binary_checks.fleet.night import NightPlan, PlannedCell
 from binary_checks.fleet.published import LookedUp, look_up
 from binary_checks.fleet.stored_nights import now, read_date
 from binary_checks.knowledge.configurations import find_day, judge_age
-from binary_checks.model import CellState, KnownListIdentity
+from binary_checks.model import CellState, ConsumerRequest, KnownListIdentity
 from binary_checks.profile import LIST, load_profile, read_toml
 from binary_checks.safe_text import one_line
 from binary_checks.sources import Surroundings
@@ -202,15 +201,9 @@ def _follow(path: Path) -> Iterator[Path]:
     if path.name == "pyproject.toml":
         table = table.get("tool", {}).get("binary_checks", {})
     yield path
-    own = (*table.get("checks", ()), *table.get("kinds", ()))
-    for name in (*own, *_list_sources(table.get("probes", {}))):
+    units = table.get("probes", {}).get(ConsumerRequest.table, {}).get("units", {})
+    sources = [unit["file"] for unit in units.values() if "file" in unit]
+    for name in (*table.get("checks", ()), *table.get("kinds", ()), *sources):
         yield Path(os.path.normpath(path.parent / name))
     if not is_shipped(table.get("extends", "")):
         yield from _follow(path.parent / table["extends"])
-
-
-def _list_sources(probes: Mapping[str, Any]) -> Iterator[str]:
-    for table in probes.values():
-        for unit in table.get("units", {}).values() if isinstance(table, dict) else ():
-            if "file" in unit:
-                yield unit["file"]

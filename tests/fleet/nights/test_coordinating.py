@@ -55,7 +55,7 @@ def coordinate(
 ) -> NightOutcome:
     run = partial(run_attempt, store=store)
     engine = Engine(name="scripted", queues={CPU: executor}, run=run, stop=lambda _: None)
-    plan, log = keep_plan(store, *cells), CoordinatorLog(out or io.StringIO(), terminal=False)
+    plan, log = keep_plan(store, *cells), CoordinatorLog(out or io.StringIO())
     return Coordinator(store, plan, engine, log, chosen=cells, program=STAND_IN, pause=0.0).run()
 
 

@@ -74,7 +74,7 @@ def test_an_error_that_ends_a_run_is_in_its_log(store: Store, tmp_path: Path) ->
 
 def test_a_night_that_closed_meanwhile_gets_no_log(store: Store, tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as out:
-        log = CoordinatorLog(out, terminal=False)
+        log = CoordinatorLog(out)
         store.create(closed_name(NIGHT), b"{}")
         assert not log.keep(store, NIGHT)
     assert logs_of(store) == []
@@ -82,7 +82,7 @@ def test_a_night_that_closed_meanwhile_gets_no_log(store: Store, tmp_path: Path)
 
 def test_what_comes_from_outside_is_one_printable_line(store: Store, tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as out:
-        log = CoordinatorLog(out, terminal=True)
+        log = CoordinatorLog(out)
         planned = PlannedCell(cell=Cell(id="scipy", project="scipy"))
         attempt = Attempt(
             night=NIGHT, cell="scipy", number=1, state=CellState.LOST, reason=HOSTILE,

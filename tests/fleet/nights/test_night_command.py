@@ -41,9 +41,9 @@ def test_a_night_of_healthy_packages_ends_with_0(
     assert states_of(store) == {"numpy": ["passed"], "scipy": ["known"]}
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "2 cells"
-    assert {re.sub(r"[\d.]+ s", "N s", line) for line in lines[1:3]} == {
-        "· numpy: passed (N s)",
-        "k scipy: known (N s)",
+    assert {re.sub(r"[\d.]+ s; \d", "N s; N", line) for line in lines[1:3]} == {
+        "· numpy: passed (N s; N of 2)",
+        "k scipy: known (N s; N of 2)",
     }
     assert re.fullmatch(r"2 cells: 1 passed, 1 known in \d+ s", lines[3])
     assert lines[4] == f"next: binary-checks nightly collect --date {NIGHT} --store {store.url}"
@@ -82,7 +82,9 @@ def test_what_the_plan_has_decided_is_not_run(store: Store, tmp_path: Path, caps
         ),
     )
     assert run_night(store) == 6
-    assert "\N{EN DASH} numpy: missing: no wheel for 3.15 (0.0 s)" in capsys.readouterr().out
+    assert (
+        "\N{EN DASH} numpy: missing: no wheel for 3.15 (0.0 s; 1 of 1)" in capsys.readouterr().out
+    )
     assert states_of(store) == {}
 
 
