@@ -89,7 +89,8 @@ def derive(
             evidence[name] = BY_HAND
     metadata = texts.metadata
     header = package.header("Requires-Python") if isinstance(package, Distribution) else ""
-    artifact = Artifact(
+    values: dict[str, Any] = {name: each.value for name, each in axes.items()}
+    return Artifact(
         sha256=file.sha256,
         file_name=file.path.name,
         size=file.size,
@@ -110,9 +111,8 @@ def derive(
         metadata_sha256="" if metadata is None else hash_content(metadata),
         subdir=package.subdir if isinstance(package, CondaPackage) else "",
         record=texts.record,
+        **values,
     )
-    values: dict[str, Any] = {name: each.value for name, each in axes.items()}
-    return replace(artifact, **values)
 
 
 def _name_kind(package: Package) -> str:

@@ -16,7 +16,6 @@ from binary_checks.errors import (
     GatherError,
     PackageError,
     ProfileError,
-    StoreError,
 )
 from binary_checks.fleet.artifacts.artifact import (
     Artifact,
@@ -37,9 +36,9 @@ from binary_checks.fleet.artifacts.deriving import (
 from binary_checks.fleet.artifacts.kept_artifacts import (
     HashedFile,
     Incoming,
+    fetch_object,
     find_artifact,
     hash_file,
-    hash_pieces,
     keep_artifact,
 )
 from binary_checks.fleet.artifacts.kept_verdicts import keep_push
@@ -257,13 +256,10 @@ def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("xb") as target:
-            pieces = store.pieces(file.stored) if file.stored else (file.content,)
-            found = hash_pieces(pieces, target, file.size)
-            if found != file.sha256:
-                raise StoreError(
-                    f"{store.url}: {file.stored}: its bytes are not those in artifact.json: sha256 "
-                    f"{found}, not {file.sha256}"
-                )
+            if file.stored:
+                fetch_object(store, file.stored, file.sha256, file.size, target)
+            else:
+                target.write(file.content)
             target.flush()
             os.fsync(target.fileno())
         part.replace(path)

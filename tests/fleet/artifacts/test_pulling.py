@@ -91,9 +91,7 @@ def test_a_store_that_was_tampered_with_is_refused_and_nothing_half_stays(
     }[which]
     store.delete(name)
     store.create(name, b"tampered")
-    with pytest.raises(
-        StoreError, match=r"its bytes are not those in artifact\.json: sha256"
-    ) as told:
+    with pytest.raises(StoreError, match="its bytes do not match its name") as told:
         pull(store, [artifact], folder)
     assert name in str(told.value)
     assert b"tampered" not in listed(folder).values()
@@ -105,7 +103,7 @@ def test_a_file_that_the_store_has_lost_is_an_error(
 ) -> None:
     artifact = keep(folder_store, tmp_path)
     folder_store.delete(package_name(artifact.sha256, WHEEL))
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match="missing"):
         pull(folder_store, [artifact], folder)
     assert listed(folder) == {}
 
@@ -172,7 +170,7 @@ def test_no_more_is_fetched_than_the_document_says(
             yield b"x" * 64
 
     monkeypatch.setattr(folder_store, "pieces", pieces)
-    with pytest.raises(StoreError, match=r"its bytes are not those in artifact\.json"):
+    with pytest.raises(StoreError, match="its bytes do not match its name"):
         pull(folder_store, [artifact], folder)
     assert len(sent) == 1
     assert listed(folder) == {}
