@@ -69,14 +69,13 @@ def _describe_runs(store: Store, plan: NightPlan, broken: list[str]) -> Iterator
     closed = read_closed(store, plan.night)
     ended = f"closed {closed.closed}" if closed else "not closed yet"
     yield f"{plan.night}: {count(len(plan.cells), 'cell')}, planned {plan.made}, {ended}"
-    found = False
-    for name, lines in read_coordinator_logs(store, plan.night, broken):
-        found = True
+    logs = [*read_coordinator_logs(store, plan.night, broken)]
+    for name, lines in logs:
         yield f"  log      {name}"
         if len(lines) > _SHOWN_RUN:
             yield f"    ({len(lines) - _SHOWN_RUN:,} earlier lines)"
         yield from (f"    {line}" for line in lines[-_SHOWN_RUN:])
-    if not found:
+    if not logs:
         yield "  no run of this night left a log"
 
 
@@ -104,7 +103,8 @@ def _describe(store: Store, plan: NightPlan, planned: PlannedCell, end: CellEnd)
         yield f"  do       {advice}"
     for each in end.last.values():
         yield from _list_problems(each.result)
-        yield from _show_log(store, each)
+        if each.result is None:  # a result says more than the log
+            yield from _show_log(store, each)
     result = next((each.result for each in end.last.values()), None)
     if end.state is CellState.FAILED and end.last:
         with suppress(StoreError):  # no earlier night is good
@@ -146,9 +146,7 @@ def _list_problems(result: RunResult | None) -> Iterator[str]:
 
 
 def _show_log(store: Store, attempt: Attempt) -> Iterator[str]:
-    """Yield the end of an attempt's log if the attempt has no result; a result says more."""
-    if attempt.result is not None:
-        return
+    """Yield the end of an attempt's log."""
     name = name_log(attempt)
     content = store.read(name) if name else None
     if content is not None:

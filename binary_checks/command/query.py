@@ -7,9 +7,10 @@ import csv
 import io
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -22,7 +23,7 @@ from binary_checks.files import read_named
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.table_questions import QueryAnswer, ask, shipped_queries
-from binary_checks.fleet.tables.views import Connection, open_tables
+from binary_checks.fleet.tables.views import open_tables
 from binary_checks.reports.markdown import format_cell
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
@@ -56,7 +57,8 @@ def _query(options: argparse.Namespace) -> int:
         TemporaryFile("w+", encoding="utf-8", errors="backslashreplace", newline="") as kept,
     ):
         with _limits(), ThreadPoolExecutor(1) as pool:  # Ctrl-C does not interrupt DuckDB itself
-            answer = pool.submit(_write, connection, (sql, given, ours), options.form, kept)
+            asking = partial(ask, connection, sql, given, ours=ours)
+            answer = pool.submit(_write, asking, options.form, kept)
             try:
                 answer.result(LONGEST)
             except TimeoutError:
@@ -71,11 +73,10 @@ def _query(options: argparse.Namespace) -> int:
 
 
 def _write(
-    connection: Connection, asked: tuple[str, dict[str, str], bool], form: str, kept: IO[str]
+    asking: Callable[[], AbstractContextManager[QueryAnswer]], form: str, kept: IO[str]
 ) -> None:
-    sql, given, ours = asked
     try:
-        with ask(connection, sql, given, ours=ours) as answer:
+        with asking() as answer:
             kept.writelines(_FORMS[form](answer))
             kept.flush()
     except MemoryError:
@@ -163,8 +164,7 @@ def _list_queries() -> Iterator[str]:
 # Limits of an answer. A SELECT of a few characters can use any amount of memory, and DuckDB counts
 # only the memory of its tables. Therefore the operating system limits what the process uses.
 
-LONGEST = 60.0
-"""Seconds to wait for an answer, once the tables are open."""
+LONGEST = 60.0  # seconds to wait for an answer, once the tables are open
 _MEMORY = 384 << 20  # bytes beside those in use before: DuckDB's tables take less than half
 _WHOLE = 2 << 30  # bytes of an answer
 
@@ -197,8 +197,7 @@ def _limits() -> Iterator[None]:
 # spreadsheet evaluates it.
 
 QUERY_SCHEMA = "binary-checks/query/1"
-_WIDEST = 100
-"""Characters of a cell in a table on a terminal."""
+_WIDEST = 100  # characters of a cell in a table on a terminal
 _FORMULA = ("=", "+", "-", "@")
 
 
@@ -207,7 +206,9 @@ def write_table(answer: QueryAnswer) -> Iterator[str]:
     found = list(islice(answer.rows, MOST_OF_A_RUN))
     rows = [[cut(format_value(value), _WIDEST) for value in row] for row in found]
     heads = [one_line(name) for name in answer.columns]
-    numbers = [any(map(_is_number, column)) for column in zip(*found, strict=True)]
+    numbers = [
+        any(type(value) in (int, float) for value in column) for column in zip(*found, strict=True)
+    ]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     for row in (heads, *rows) if rows else ():
         cells = [
@@ -276,10 +277,6 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, (str, int, bool, type(None))):
         return value
     return str(value)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 _FORMS = {"table": write_table, "csv": write_csv, "markdown": write_markdown, "json": write_json}

@@ -53,6 +53,7 @@ class CellEvidence:
 
 
 _Log = tuple[tuple[str, ...], bool]
+_NO_LOG: _Log = ((), False)
 _Changed = tuple[tuple[DifferenceLine, ...], str]
 
 
@@ -70,18 +71,18 @@ class EvidenceReader:
         """Return the evidence of a cell, a row of `tonight`; of a good one only the command."""
         gaps = list[str]()
         planned = self._planned.get(row["cell"])
-        if planned is None:
+        plan = self._plan
+        if plan is None or planned is None:
             return CellEvidence(gaps=("the night's plan does not contain this cell",))
         if CellState(row["state"]) in GOOD:
-            rerun = try_to_read(lambda: self._rerun(planned, {}), "", gaps)
+            rerun = try_to_read(lambda: self._rerun(plan, planned, {}), "", gaps)
             return CellEvidence(rerun=rerun, gaps=tuple(gaps))
         attempts: list[Attempt] = try_to_read(
             lambda: [*self._attempts.read(row["cell"], gaps)], [], gaps
         )
         last = final_state(planned, attempts).last
         stages = tuple(_show_stage(attempt) for attempt in last.values())
-        no_log: _Log = ((), False)
-        log = try_to_read(lambda: self._read_log(row["log"]), no_log, gaps)
+        log = try_to_read(lambda: self._read_log(row["log"]), _NO_LOG, gaps)
         changed: _Changed = ((), "")
         if row["last_good"] and row["sha256"] != row["good_sha256"]:
             changed = try_to_read(lambda: self._compare(row), changed, gaps)
@@ -92,19 +93,17 @@ class EvidenceReader:
             },
             log=log[0],
             log_cut=log[1],
-            rerun=try_to_read(lambda: self._rerun(planned, last), "", gaps),
+            rerun=try_to_read(lambda: self._rerun(plan, planned, last), "", gaps),
             changes=changed[0],
             changes_note=changed[1],
             gaps=tuple(gaps),
         )
 
-    def _rerun(self, planned: PlannedCell, last: Mapping[str, Attempt]) -> str:
+    def _rerun(self, plan: NightPlan, planned: PlannedCell, last: Mapping[str, Attempt]) -> str:
         """Return the command that repeats the cell, with the image of its first stage, or ""."""
-        if self._plan is None:
-            return ""
         attempt = last.get(CPU)
         result = attempt.result if attempt else None
-        command = rerun_command(self._plan, planned, self._store.url, result)
+        command = rerun_command(plan, planned, self._store.url, result)
         return command if command.isprintable() else ""
 
     def _compare(self, row: Row) -> _Changed:
@@ -130,7 +129,7 @@ class EvidenceReader:
 
     def _read_log(self, name: str) -> _Log:
         if not name:
-            return (), False
+            return _NO_LOG
         with self._store.local(name) as path:
             return read_tail(path)
 

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 from binary_checks.fleet.night import AXES, LETTERS
@@ -14,7 +14,6 @@ from binary_checks.model import CellState
 from binary_checks.reports.html.templating import shorten
 from binary_checks.safe_text import one_line
 
-_Any = TypeVar("_Any")
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]{0,180}")
 _LONGEST = 90  # characters of a label
 TONES: Mapping[CellState, str] = {
@@ -123,7 +122,7 @@ def format_since(row: Mapping[str, Any], night: str) -> str:
     return f"since {since}" if known else f"since {since} or earlier"
 
 
-def split(found: Sequence[_Any], most: int) -> tuple[Sequence[_Any], Sequence[_Any]]:
+def split(found: Sequence[Any], most: int) -> tuple[Sequence[Any], Sequence[Any]]:
     """Return what is shown, and the rest, which is never one alone: its line can show that one."""
     shown = most if len(found) > most + 1 else len(found)
     return found[:shown], found[shown:]

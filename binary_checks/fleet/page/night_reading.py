@@ -72,8 +72,9 @@ def open_night(
         raise StoreError(f"{store.url}: {known or f'no night {date}'}")
     until = [night for night in closed if not date or night <= date]
     last = until[-nights - _MORE :] or None  # if the store has no night, open_tables reports that
-    tables = ("cells", "checks", "parts")
-    with open_tables(store, tables=tables, nights=last, project=project) as connection:
+    with open_tables(
+        store, tables=("cells", "checks", "parts"), nights=last, project=project
+    ) as connection:
         (night,) = connection.execute("SELECT max(night)::VARCHAR FROM cells").fetchone()
         require_known_states(connection)
         later = (each for each in list_nights(store) if each > night and each not in closed)

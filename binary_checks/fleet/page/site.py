@@ -36,7 +36,6 @@ INDEX = "index.html"
 # most links in the tables; beyond that, only a letter that differs from the night before is a link
 _LINKED = 2_000
 _STATES = {letter: state for state, letter in LETTERS.items()}
-_STEADY = frozenset("·k ")  # letters of a cell that always passed
 _RANKED = 8  # cells in each list of the slowest and the largest
 _WELL = {state.value for state in GOOD}
 Read = Callable[[Row], CellEvidence]
@@ -203,7 +202,7 @@ def _draw_commits(
 def _read_grid(view: NightView, days: Sequence[str]) -> list[Row]:
     """Return the rows of all cells; those that had trouble have a mark for each night."""
     grid = [*view.ask("grid")]
-    every = sum(letter not in _STEADY for row in grid for letter in row["nights"]) <= _LINKED
+    every = sum(row["troubles"] for row in grid) <= _LINKED
     for row in grid:
         if row["kind"] == "troubled":
             row["marks"] = [*_mark_nights(row, days, every=every)]

@@ -214,7 +214,5 @@ def _read_facts(
             name = find_facts(store, facts) or name
             with store.local(name) as path:
                 yield read_facts_rows(path, night, sha256, name)
-        except RecordError as error:
-            complaints.append(str(error))
-        except StoreError as error:
+        except (RecordError, StoreError) as error:
             complaints.append(f"{error}: the tables lack its objects")

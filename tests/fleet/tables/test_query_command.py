@@ -59,8 +59,8 @@ def test_without_a_question_those_that_are_shipped_are_listed(
 def test_a_table_for_people(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     assert query("grid", "rows=2", nights=nights) == 0
     head, *rows, count = capsys.readouterr().out.splitlines()
-    assert head.split() == ["project", "cell", "nights", "state", "last_night", "kind"]
-    assert [row.split()[-3] for row in rows] == ["failed", "failed", "passed", "passed"]
+    assert head.split() == ["project", "cell", "nights", "state", "last_night", "troubles", "kind"]
+    assert [row.split()[-4] for row in rows] == ["failed", "failed", "passed", "passed"]
     assert count == "4 rows"
 
 

@@ -32,7 +32,7 @@ WITH nights AS (
   WINDOW projects AS (PARTITION BY project)
 )
 SELECT project, cell, nights, state, last_night,
-       if(last_night <> $night::DATE, 'departed',
-          if(trim(nights, '·k ') = '', 'steady', 'troubled')) AS kind
+       len(regexp_replace(nights, '[·k ]', '', 'g')) AS troubles,
+       if(last_night <> $night::DATE, 'departed', if(troubles = 0, 'steady', 'troubled')) AS kind
 FROM ranked
 ORDER BY breaking DESC, failing DESC, project, broke DESC, worst, cell
