@@ -141,15 +141,12 @@ def command_of(
         known=KNOWN if KNOWN in inputs else "",
     )
     # The list that was valid when the night was planned is valid for all cells, whenever they run.
-    at = ("--known-at", plan.made) if KNOWN in inputs else _state_cell(cell) if inputs else ()
+    # A frozen profile may have known problems of its own for some cells.
+    own = ("--cell", format_cell(cell)) if inputs else ()
+    at = ("--known-at", plan.made) if KNOWN in inputs else own
     package = f"{planned.url}#sha256={planned.sha256}"
     second = (_CROSSCHECK,) if has_libraries() else ()
     return CellCommand(arguments=(package, *at, *options, *second), inputs=inputs)
-
-
-def _state_cell(cell: Cell) -> tuple[str, str]:
-    """Return the option that names the cell, as known problems may apply only to some cells."""
-    return "--cell", format_cell(cell)
 
 
 def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -> tuple[str, ...]:
@@ -165,7 +162,7 @@ def options_of(cell: Cell, *, python: Sequence[str], profile: str, known: str) -
         options += ["--known-problems", known]
     own = _name_options(cell.options)
     if known or any(each.startswith("--known-problems") for each in own):
-        options += _state_cell(cell)
+        options += ["--cell", format_cell(cell)]  # as these may apply only to some cells
     return (*options, *own)
 
 

@@ -48,7 +48,7 @@ from binary_checks.fleet.stored_nights import (
 )
 
 _DEPTH = 2  # levels of folders to search for stores: a folder for each artifact, and folders in it
-_MOST_ATTEMPTS = 100  # of one stage of a cell; a night makes three, and each job may make its own
+_MOST_ATTEMPTS = 100  # at one stage of a cell; a night makes three, and each job may make its own
 # bytes; an attempt keeps 1 MiB of its output's beginning and 1 MiB of its end
 _LARGEST_LOG = 4 << 20
 _Result = tuple[Store, str]  # a store, and the name of an attempt's document in it
@@ -68,7 +68,8 @@ class _Found:
     """An attempt in one of the stores."""
 
     store: Store
-    attempt: Attempt
+    name: str
+    attempt: Attempt  # without its result: a hundred of them could fill the memory
     digest: str  # equal for equal attempts, whatever their numbers and wherever their facts are
 
 
@@ -97,6 +98,9 @@ def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
     ours = _list_results([store], night)
     attempts = known = 0
     for stage, named in sorted(_list_results(others, night).items(), key=lambda pair: pair[0]):
+        if len(named) > _MOST_ATTEMPTS:
+            complaints.append(f"{stage[0]}: more than {_MOST_ATTEMPTS} attempts: none are copied")
+            continue
         theirs = _read_planned(named, cells, complaints)
         new, old = _merge_stage(store, ours.get(stage, ()), theirs, complaints)
         attempts, known = attempts + new, known + old
@@ -159,8 +163,13 @@ def _read_attempts(named: Sequence[_Result], complaints: list[str]) -> Iterator[
         except (RecordError, StoreError) as error:
             complaints.append(f"{error}")
             continue
-        same = write_attempt(replace(attempt, number=1, facts="", log=""))
-        yield _Found(store=store, attempt=attempt, digest=hashlib.sha256(same).hexdigest())
+        light, digest = replace(attempt, result=None), _identify(attempt)
+        yield _Found(store=store, name=name, attempt=light, digest=digest)
+
+
+def _identify(attempt: Attempt) -> str:
+    """Return a digest that is equal for a document and its merged copy."""
+    return hashlib.sha256(write_attempt(replace(attempt, number=1, facts="", log=""))).hexdigest()
 
 
 def _read_planned(
@@ -174,9 +183,8 @@ def _read_planned(
         if planned is not None and runs and (attempt.stage == CPU or planned.cell.gpu):
             yield each
         else:
-            name = result_name(attempt.night, attempt.cell, attempt.stage, attempt.number)
             message = "for a cell, a stage or bytes that are not in the plan"
-            complaints.append(f"{each.store.url}: {name}: {message}")
+            complaints.append(f"{each.store.url}: {each.name}: {message}")
 
 
 # One stage of a cell: which attempts of other stores it gets.
@@ -233,12 +241,6 @@ def _may_follow(
     They must not make a result better that others have found. If both differ, report it.
     """
     first = history[0]
-    if len(there) + len(new) > _MOST_ATTEMPTS:
-        complaints.append(
-            f"{first.store.url}: {first.attempt.cell}: more than {_MOST_ATTEMPTS} attempts: "
-            "none are copied"
-        )
-        return False
     own = {each.digest for each in history}
     others = [each for each in there if each.digest not in own]
     if not others or _end(others).state not in CONCLUSIVE:
@@ -261,9 +263,12 @@ def _copy(store: Store, found: _Found, number: int, complaints: list[str]) -> No
 
     Its log is copied before its document: the document shows that all is stored.
     """
+    attempt = read_stored_attempt(found.store.read(found.name) or b"", found.name, found.store.url)
+    if _identify(attempt) != found.digest:
+        raise StoreError(f"{found.store.url}: {found.name}: changed meanwhile")
     log = _read_log(found)
     kept = replace(
-        found.attempt,
+        attempt,
         number=number,
         facts=_choose_facts(store, found, complaints),
         log=hashlib.sha256(log).hexdigest() if log is not None else "",
