@@ -85,9 +85,10 @@ class AttemptTask:
         """The attempt's name in logs and messages."""
         return f"{self.planned.cell.id}.{self.stage}{self.number}"
 
-    def name_in(self, make: Callable[[str, str, str, int], str]) -> str:
-        """Return the name that ``make`` gives an object of this attempt."""
-        return make(self.plan.night, self.planned.cell.id, self.stage, self.number)
+    @property
+    def about(self) -> tuple[str, str, int]:
+        """The cell, the stage and the number, by which the store names the attempt's objects."""
+        return self.planned.cell.id, self.stage, self.number
 
 
 def run_attempt(
@@ -119,8 +120,7 @@ def run_attempt(
 
 def find_attempt(store: Store, task: AttemptTask) -> Attempt | None:
     """Return the stored attempt of a task, or None if none is stored."""
-    about = (task.planned.cell.id, task.stage, task.number)
-    return find_stored_attempt(store, task.plan.night, about, task.planned.sha256)
+    return find_stored_attempt(store, task.plan.night, task.about, task.planned.sha256)
 
 
 def find_stored_attempt(
@@ -178,7 +178,7 @@ def record(
         kept = _keep_facts(store, task, attempt, facts)
         attempt = replace(attempt, facts=kept, log=hashlib.sha256(log).hexdigest())
         store.create(name_log(attempt), log)
-    if store.create(task.name_in(result_name), write_attempt(attempt)):
+    if store.create(result_name(task.plan.night, *task.about), write_attempt(attempt)):
         return attempt
     counts = find_attempt(store, task) or attempt
     if attempt.log and name_log(counts) != name_log(attempt):
@@ -278,7 +278,7 @@ def _make_environment(folder: Path, device: str) -> dict[str, str]:
 @contextlib.contextmanager
 def _marked(store: Store, task: AttemptTask) -> Iterator[Callable[[int], None]]:
     """Mark the attempt in the store as running on this host, until the block ends."""
-    name = task.name_in(running_name)
+    name = running_name(task.plan.night, *task.about)
 
     def show(pid: int) -> None:
         row = {"host": socket.gethostname(), "pid": pid, "began": now()}

@@ -143,11 +143,10 @@ def _require_workers(client: Client, address: str, store: str) -> None:
 class Cluster:
     """The workers, with a queue for each stage that some of them run."""
 
-    def __init__(self, client: Client, name: str, patience: float | None = None) -> None:
+    def __init__(self, client: Client, name: str) -> None:
         self.name = name
         self.plugin = f"binary-checks-{uuid.uuid4().hex}"
         self._client = client
-        self._patience = PATIENCE if patience is None else patience
         client.register_plugin(_Attempts(), name=self.plugin)
         declared = [stage for stage, resource in RESOURCES.items() if self._declares(resource)]
         # A task would wait for ever for a resource that no worker declares.
@@ -165,11 +164,12 @@ class Cluster:
     def _declares(self, resource: str) -> bool:
         return any(each["resources"].get(resource) for each in self._workers().values())
 
-    def _workers(self) -> Mapping[str, Any]:
-        """Return the workers, as the scheduler reported them within the last two seconds."""
-        found: Mapping[str, Any] = self._client.scheduler_info(n_workers=-1)
-        workers: Mapping[str, Any] = found.get("workers", {})  # empty once the scheduler has gone
-        return workers
+    def _workers(self) -> Any:
+        """Return the workers by address, as the scheduler reported them within two seconds.
+
+        There are none once the scheduler has gone.
+        """
+        return self._client.scheduler_info(n_workers=-1).get("workers", {})
 
     def find_fault(self, stages: Collection[str]) -> str:
         """Return a message if attempts have waited too long without any worker for them, or ""."""
@@ -177,10 +177,10 @@ class Cluster:
         for stage in self.queues:
             if stage not in stages or (connected and self._has_worker(stage)):
                 self._seen[stage] = now
-            elif now - self._seen[stage] > self._patience:
+            elif now - self._seen[stage] > PATIENCE:
                 who = "worker" if connected else "scheduler"
                 lack = f"no {who} for the {stage.upper()} stage"
-                return f"{self.name}: {lack} for {self._patience:g} s"
+                return f"{self.name}: {lack} for {PATIENCE:g} s"
         return ""
 
     def _has_worker(self, stage: str) -> bool:

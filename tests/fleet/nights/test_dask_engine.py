@@ -244,7 +244,9 @@ def test_a_scheduler_that_goes_ends_the_night_in_order_and_another_run_ends_it_w
 
 
 @pytest.mark.slow
-def test_a_stage_whose_workers_have_gone_is_waited_for_and_then_given_up() -> None:
+def test_a_stage_whose_workers_have_gone_is_waited_for_and_then_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A client is asked for no more than these."""
 
     class Client:
@@ -261,7 +263,8 @@ def test_a_stage_whose_workers_have_gone_is_waited_for_and_then_given_up() -> No
             return options["resources"]
 
     client = Client()
-    cluster = dask_engine.Cluster(client, "dask:tcp://a", patience=0.1)
+    monkeypatch.setattr(dask_engine, "PATIENCE", 0.1)
+    cluster = dask_engine.Cluster(client, "dask:tcp://a")
     assert cluster.queues == {CPU: None, GPU: {"GPU": 1}}
     client.workers = {"tcp://b": {"resources": {}}}  # another one may come for the one that died
     assert cluster.find_fault({CPU, GPU}) == ""
