@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -188,15 +188,14 @@ def _read_request(options: argparse.Namespace) -> PushRequest:
     variables = read_variables(os.environ)
     for each in variables.misunderstood:
         complain(f"push: {each}: not understood, and ignored")
-    stated = StatedValues(
-        by_hand=read_by_hand(options.set),
-        variables=variables.claims,
-        file_names=tuple(dict.fromkeys(Path(each).name for each in options.files)),
-        project=options.project,
-        version=options.version,
-    )
     return PushRequest(
-        stated=stated,
+        stated=StatedValues(
+            by_hand=read_by_hand(options.set),
+            variables=variables.claims,
+            file_names=tuple(dict.fromkeys(Path(each).name for each in options.files)),
+            project=options.project,
+            version=options.version,
+        ),
         given=read_given(options.commit, options.branch, options.pull_request),
         environment=os.environ,
         folder=Path.cwd(),
@@ -430,9 +429,8 @@ def update_index(store: Store, channel: str) -> int:
     return UNREADABLE if faults else 0
 
 
-def print_index_faults(channel: str, faults: Iterable[str]) -> None:
+def print_index_faults(channel: str, faults: Sequence[str]) -> None:
     """Print a complaint for each member that is left out because an installer could not read it."""
-    faults = tuple(faults)
     for fault in faults[:MOST]:
         complain(f"{channel}: {fault}")
     if len(faults) > MOST:

@@ -123,9 +123,10 @@ def _require_same(kept: Artifact, pushed: Artifact) -> None:
         if each.name != "pushed" and getattr(kept, each.name) != getattr(pushed, each.name)
     ]
     if differing:
-        names = ", ".join(differing)
-        message = f"artifact.json in the store has another {names} than this push, so no key signs"
-        raise ArtifactRefusedError(f"{pushed.file_name}: {message} it")
+        raise ArtifactRefusedError(
+            f"{pushed.file_name}: artifact.json in the store has another {', '.join(differing)} "
+            "than this push, so no key signs it"
+        )
 
 
 def require_pushable(name: str) -> None:
@@ -161,11 +162,11 @@ def read_companions(licenses: Sequence[str], dependencies: Sequence[str]) -> dic
 def _remark(kept: Artifact, pushed: Artifact, statement: Statement) -> Iterator[str]:
     """Yield remarks about differences that do not prevent the push, but that users should know."""
     configuration = statement.configuration or BinaryConfiguration()
-    evidence = pushed.evidence.get("variant", "")
     if pushed.variant not in ("", "cpu"):
         for claim in configuration.accelerator.claims:
             if claim.by_absence:
-                yield f"its variant is {pushed.variant} ({evidence}), but {claim.evidence}"
+                known = f"its variant is {pushed.variant} ({pushed.evidence['variant']})"
+                yield f"{known}, but {claim.evidence}"
     for name in ("commit", "branch", "pull_request"):
         old, new = getattr(kept, name), getattr(pushed, name)
         if new and new != old:
@@ -194,8 +195,7 @@ def pull(store: Store, artifacts: Iterable[Artifact], folder: Path) -> list[str]
     written, if a file with other bytes is in the way, and StoreError if bytes from the store do not
     have the stated hash.
     """
-    files = _list_files(artifacts)
-    missing = [each for each in files if not _is_there(folder, each)]
+    missing = [each for each in _list_files(artifacts) if not _is_there(folder, each)]
     for each in missing:
         _fetch(store, folder, each)
     return [each.path for each in missing]
