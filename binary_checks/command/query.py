@@ -52,7 +52,9 @@ def _query(options: argparse.Namespace) -> int:
     last = closed_nights(store)[-options.nights :] or None if options.nights else None
     ours = options.question in shipped_queries()
     with (
-        open_tables(store, nights=last, project=options.project, trusted=ours) as connection,
+        open_tables(
+            store, nights=last, project=options.project, trusted=ours, asked=sql
+        ) as connection,
         # what fails answers nothing, and no time passes while a pager waits for its reader
         TemporaryFile("w+", encoding="utf-8", errors="backslashreplace", newline="") as kept,
     ):

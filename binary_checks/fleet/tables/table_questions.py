@@ -68,12 +68,10 @@ def _require_select(connection: Connection, sql: str) -> Any:
 
     COPY, SET and similar statements could write, or allow what the connection forbids.
     """
-    from duckdb import StatementType
-
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
         raise ProfileError(f"SQL: {len(statements)} statements: give one SELECT")
-    if statements[0].type != StatementType.SELECT:
+    if statements[0].type.name != "SELECT":
         raise ProfileError(f"SQL: {statements[0].type.name}: only a SELECT is answered")
     return statements[0]
 

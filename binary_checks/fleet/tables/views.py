@@ -97,8 +97,9 @@ def quote_text(text: object) -> str:
 # Views of all nights.
 
 _SQL = Path(__file__).with_name("views.sql")
-_OF_PACKAGES = ("objects", "parts")
-"""Tables with one set of rows for each package, from the first night with that package."""
+_OF_PACKAGES = ("objects", "parts")  # one set of rows for each package, from its first night
+_USING = re.compile("past|failures|mended|broken|faults")
+"""Matches SQL that uses a view which is computed once, or a view made from it."""
 _WORST_FIRST = (
     *(CellState.FAILED, CellState.LOST, CellState.INFRA, CellState.NOT_JUDGED, CellState.MISSING),
     *(CellState.STALE, CellState.FLAKY, CellState.BLOCKED, CellState.KNOWN, CellState.PASSED),
@@ -109,22 +110,23 @@ _STORED = re.compile(r"[^\s'\"]*?(night=\d{4}-\d{2}-\d{2}/\w+\.parquet)")
 
 
 @contextmanager
-def open_tables(
+def open_tables(  # noqa: PLR0913 - what is read, and for which questions
     store: Store,
     *,
     tables: Collection[str] = TABLES,
     nights: Sequence[str] | None = None,
     project: str = "",
     trusted: bool = True,
+    asked: str = "",
 ) -> Iterator[Connection]:
     """Yield a connection with the tables of all closed nights, and the views of `views.sql`.
 
     ``tables`` limits the fetched files; other tables are empty. ``nights`` limits cells and checks
     to these closed nights, and ignores later ones; ``project`` limits all views to its cells. The
     connection opens copies, so that SQL cannot change the store even through a fault in DuckDB, and
-    can open no other files. Only for ``trusted`` SQL it is prepared for many questions, which may
-    spill to the disk. Raises StoreError if no night is closed, and for tables that cannot be read;
-    ProfileError for a project without cells.
+    can open no other files. Only for ``trusted`` SQL it is prepared for many questions, or for the
+    one ``asked``, which may spill to the disk. Raises StoreError if no night is closed, and for
+    tables that cannot be read; ProfileError for a project without cells.
     """
     every = closed_nights(store)
     if not every:
@@ -150,7 +152,7 @@ def open_tables(
                 found = f"no cells of this project in {store.url}"
                 raise ProfileError(f"--project {project!r:.80}: {found}")
             if trusted:
-                _prepare(connection)
+                _prepare(connection, asked)
             connection.execute("SET enable_external_access = false")
             connection.execute("SET lock_configuration = true")
             yield connection
@@ -226,7 +228,7 @@ def make_views(connection: Connection, project: str = "") -> None:
     connection.execute(_SQL.read_text(encoding="utf-8"))
 
 
-def _prepare(connection: Connection) -> None:
+def _prepare(connection: Connection, asked: str) -> None:
     """Compute some views once, and let questions spill to the disk early.
 
     Their memory then grows with the cells, but not with the nights.
@@ -235,5 +237,5 @@ def _prepare(connection: Connection) -> None:
     connection.execute("SET threads = 1")  # each has buffers of its own
     connection.execute(f"SET memory_limit = '{64 + max(cells - 2_000, 0) // 100}MB'")
     connection.execute("SET streaming_buffer_size = '1MB'")
-    for view in ("past", "failures"):
+    for view in ("past", "failures", "mended") if _USING.search(asked or "past") else ():
         connection.execute(f"CREATE TEMP TABLE {view} AS FROM {view}")
