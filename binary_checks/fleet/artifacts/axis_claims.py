@@ -230,10 +230,14 @@ _UNCOUNTED = frozenset(
 A build that links everything else statically still needs them as files.
 """
 _OF_HOST = re.compile(
-    r"ld-|libc\.|/usr/lib/|/System/|(?:lib)?(?:python|nv|cuda|cu(?:fft|rand|sol|spars|pti)|hip|amd|roc)",
+    r"ld-|lib(?:c|m|dl|log)\.|/usr/lib/|/System/|msvc[pr]\d|"
+    r"(?:lib)?(?:python|nv|cuda|cu(?:fft|rand|sol|spars|pti)|hip|amd|roc)",
     re.IGNORECASE,
 )
-"""Matches needed files of the system's loader, the interpreter and the accelerator."""
+"""Matches needed files of the system, the interpreter and the accelerator.
+
+Of the system's libraries, those of Android, macOS and old compilers of Windows are meant.
+"""
 
 
 def _name_linking(package: Package, linked: LinkedLibraries) -> Iterator[tuple[str, AxisValue]]:
@@ -248,7 +252,8 @@ def _name_linking(package: Package, linked: LinkedLibraries) -> Iterator[tuple[s
         for need in item.needed:
             file = need.name.rpartition("/")[2]
             known = library_of_file(file) or file in own or file.lower() in system
-            if not known and not _OF_HOST.match(need.name) and not is_api_set(file.lower()):
+            host = _OF_HOST.match(need.name) or _OF_HOST.match(file) or is_api_set(file.lower())
+            if not known and not host:
                 ways.setdefault("dynamic", f"{item.path}: needs {file}")
     if len(ways) == 1 and not ways.keys().isdisjoint(CHOICES[LINKED]):
         ((way, evidence),) = ways.items()
@@ -276,8 +281,8 @@ def _refine_by_system(package: Package, found: dict[str, AxisValue]) -> None:
     found["system"] = system
     if architecture is not None:
         words = dict(_ARCHITECTURES.get(system.value, {}))
-        spelled = ", ".join(words.get(each, each) for each in architecture.value.split(", "))
-        found["architecture"] = AxisValue(spelled, architecture.evidence)
+        spelled = sorted(words.get(each, each) for each in architecture.value.split(", "))
+        found["architecture"] = AxisValue(", ".join(spelled), architecture.evidence)
 
 
 def _set(file_name: str, axis: str, text: str, known: AxisValue | None) -> AxisValue:

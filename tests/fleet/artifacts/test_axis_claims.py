@@ -170,10 +170,11 @@ def test_a_tag_decides_for_installers_and_the_checks_judge_the_bytes() -> None:
 
 
 def test_a_universal_library_has_both_architectures() -> None:
-    both = (of_bytes("aarch64"), of_bytes("x86_64"))
-    assert derived((), system=(of_bytes("macos"),), architecture=both)["architecture"] == (
-        "arm64, x86_64"
-    )
+    macos = SystemClaim(name="macosx_10_9_universal2", system="macos")
+    for systems, claim in (((), of_bytes), ((macos,), of_name)):
+        both = (claim("x86_64"), claim("aarch64"))
+        found = derived(systems, system=(claim("macos"),), architecture=both)
+        assert found["architecture"] == "arm64, x86_64"
 
 
 @pytest.mark.parametrize(
@@ -372,6 +373,10 @@ def test_a_file_is_static_or_dynamic_where_all_its_libraries_are(
         ("libopencv_core.so.4", ""),
         ("libc.so.6", "static"),
         ("libGL.so.1", "static"),
+        ("libm.so", "static"),
+        ("MSVCR90.dll", "static"),
+        ("@rpath/Python.framework/Python", "static"),
+        ("/usr/lib/libSystem.B.dylib", "static"),
         ("libcudart.so.12", "static"),
         ("libpython3.12.so.1.0", "static"),
     ],
