@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from binary_checks.documents.json_schema import describe_document
-from binary_checks.documents.json_values import DocumentError, decode_fields, encode_fields
+from binary_checks.documents.json_values import DocumentError, decode_fields, dump, encode_fields
 from binary_checks.errors import RecordError
 from binary_checks.fleet.night import AXES
-from binary_checks.fleet.store import is_safe_part
+from binary_checks.fleet.store import file_prefix, is_safe_part
 from binary_checks.fleet.stored_nights import open_document, require_digest, write_document
 
 ARTIFACT_SCHEMA = "binary-checks/artifact/2"
@@ -94,6 +94,53 @@ class Artifact:
     subdir: str = ""  # conda packages only
     record: Mapping[str, object] = field(default_factory=dict)  # conda packages only: index.json
     pushed: str = ""  # RFC 3339, UTC
+
+    @property
+    def folder(self) -> str:
+        """Its folder in a channel, where one file name means one file.
+
+        The name of a wheel states its variant, and so does that of a conda package with its subdir.
+        All other files of one name are in a folder for each variant.
+        """
+        named = self.kind in ("wheel", "conda")
+        inner = self.subdir if named else _name_variant(self)
+        return f"{self.project}/{inner}" if inner else self.project
+
+    @property
+    def file_prefix(self) -> str:
+        """The prefix of the names under which a store has its file and those that belong to it."""
+        return file_prefix("/".join(filter(None, (self.folder, self.commit[:12]))), self.sha256)
+
+    @property
+    def object_name(self) -> str:
+        """The name of its file in a store."""
+        return f"{self.file_prefix}{self.file_name}"
+
+    @property
+    def metadata_name(self) -> str:
+        """The name of a wheel's METADATA, which installers request first (PEP 658)."""
+        return f"{self.object_name}.metadata"
+
+    def name_companion(self, companion: CompanionFile) -> str:
+        """Return the name of a license or a dependency, with its own SHA-256.
+
+        Pushes of the same artifact with different companions therefore do not interfere.
+        """
+        base = companion.path.rpartition("/")[2]
+        return f"{self.file_prefix}with/{companion.sha256}/{base}"
+
+
+_VARIANT = ("version", "branch", "pull_request", *FILE_AXES)
+"""The fields in which files of one name and project differ; the commit is not one of them."""
+_UNSHOWN = re.compile(r"[^A-Za-z0-9.+-]+")
+
+
+def _name_variant(artifact: Artifact) -> str:
+    """Return the name of a folder that people can read, and that differs for each variant."""
+    values = [str(getattr(artifact, name)) for name in _VARIANT]
+    shown = ",".join(_UNSHOWN.sub("_", each) for each in values if each).lstrip(",.+-")
+    digest = hashlib.sha256(dump(values).encode()).hexdigest()
+    return f"{shown[:150] or 'unknown'}~{digest[:12]}"
 
 
 # The document of an artifact: canonical bytes, read back strictly.

@@ -34,8 +34,6 @@ from binary_checks.fleet.store import (
     ask_at_once,
     conda_prefix,
     index_prefix,
-    metadata_name,
-    package_name,
 )
 
 # times that members may change while an index is written; each takes a few requests per project
@@ -59,9 +57,7 @@ class ChannelView:
         for each in self.members:
             if each.sha256 in self.artifacts:
                 yield IndexedMember(
-                    project=each.project,
-                    subdir=each.subdir,
-                    file_name=each.file_name,
+                    name=f"{each.folder}/{each.file_name}",
                     artifact=self.artifacts[each.sha256],
                     withdrawn=self.withdrawn.get(each.sha256),
                 )
@@ -241,11 +237,9 @@ def _list_files(indexes: Iterable[DerivedIndex]) -> Iterator[tuple[str, str]]:
     """Yield each file's name in the folder and its name in the store."""
     for index in indexes:
         for each in index.wheels:
-            name = package_name(each.sha256, each.file_name)
-            yield name, name
+            yield each.object_name, each.object_name
             if each.metadata_sha256:
-                name = metadata_name(each.sha256, each.file_name)
-                yield name, name
+                yield each.metadata_name, each.metadata_name
         yield from ((name, file.source) for name, file in index.files.items())
 
 

@@ -32,11 +32,15 @@ class ChannelMember:
     """A file's membership in a channel: there the file name stands for the bytes of ``sha256``."""
 
     channel: str
-    project: str
+    folder: str  # see `Artifact.folder`
     file_name: str
     sha256: str
     stored: Stored
-    subdir: str = ""  # conda packages only
+
+    @property
+    def project(self) -> str:
+        """The project, for which a channel has a folder."""
+        return self.folder.partition("/")[0]
 
 
 def join_channel(store: Store, channel: str, artifact: Artifact) -> bool:
@@ -115,7 +119,7 @@ def list_channels(store: Store) -> list[str]:
 
 
 def _name(channel: str, artifact: Artifact) -> str:
-    return member_name(channel, artifact.project, artifact.file_name, artifact.subdir)
+    return member_name(channel, artifact.folder, artifact.file_name)
 
 
 def require_channel(channel: str) -> str:
@@ -131,11 +135,10 @@ def _make_member(store: Store, stored: Stored, content: bytes) -> ChannelMember:
     sha256 = _read_member(store, stored.name, content)
     if parts is None:
         raise RecordError(f"{store.url}: {stored.name}: not a valid name for a member of a channel")
-    channel, project, subdir, file_name = parts
+    channel, folder, file_name = parts
     return ChannelMember(
         channel=channel,
-        project=project,
-        subdir=subdir,
+        folder=folder,
         file_name=file_name,
         sha256=sha256,
         stored=stored,

@@ -21,7 +21,7 @@ from packaging.utils import (
 from packaging.version import InvalidVersion, Version
 
 from binary_checks.fleet.artifacts.artifact import Artifact
-from binary_checks.fleet.store import conda_prefix, index_prefix, package_name
+from binary_checks.fleet.store import conda_prefix, index_prefix
 
 _Indexed = TypeVar("_Indexed")
 REPODATA = "repodata.json"
@@ -35,10 +35,8 @@ has a dot.
 class IndexedMember:
     """A member of a channel with its document."""
 
-    project: str  # as the channel names it
-    file_name: str
+    name: str  # in the channel
     artifact: Artifact
-    subdir: str = ""
     withdrawn: str | None = None  # the reason; None if it is not withdrawn
 
 
@@ -80,7 +78,7 @@ def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "")
     pages = {**_write_simple(channel, wheels, base), **_write_conda(channel, condas, base)}
     files = {
         f"{conda_prefix(channel)}{artifact.subdir}/{artifact.file_name}": RepeatedFile(
-            source=package_name(artifact.sha256, artifact.file_name),
+            source=artifact.object_name,
             sha256=artifact.sha256,
             size=artifact.size,
         )
@@ -99,10 +97,10 @@ def derive_index(channel: str, members: Iterable[IndexedMember], base: str = "")
 def _is_itself(member: IndexedMember, faults: list[str]) -> bool:
     """Return whether the channel lists the member under the names in its document."""
     artifact = member.artifact
-    own = _join_names(artifact.project, artifact.subdir, artifact.file_name)
-    if _name(member) == own:
+    own = f"{artifact.folder}/{artifact.file_name}"
+    if member.name == own:
         return True
-    faults.append(f"{_name(member)}: not listed: its artifact.json calls it {own}")
+    faults.append(f"{member.name}: not listed: its artifact.json calls it {own}")
     return False
 
 
@@ -122,22 +120,13 @@ def _index_all(
         try:
             named[artifact.subdir, artifact.file_name][artifact.sha256] = index(each)
         except ValueError as error:
-            faults.append(f"{_name(each)}: not listed: {error}")
+            faults.append(f"{each.name}: not listed: {error}")
     for (_, file_name), same in named.items():
         if len(same) == 1:
             yield from same.values()
         else:
             found = " and ".join(sorted(same))
             faults.append(f"{file_name}: not listed: two files have that name: {found}")
-
-
-def _name(member: IndexedMember) -> str:
-    return _join_names(member.project, member.subdir, member.file_name)
-
-
-def _join_names(project: str, subdir: str, file_name: str) -> str:
-    """Join the parts with slashes, as in the names of members' objects."""
-    return "/".join(filter(None, (project, subdir, file_name)))
 
 
 def _index_wheel(member: IndexedMember) -> IndexedWheel:
@@ -252,7 +241,7 @@ def write_list_json(projects: Iterable[str]) -> str:
 
 def link_to(artifact: Artifact, base: str) -> str:
     """Return the address of a file; "+" becomes %2B, because buckets read "+" as a blank."""
-    return f"{base}{quote(package_name(artifact.sha256, artifact.file_name))}"
+    return f"{base}{quote(artifact.object_name)}"
 
 
 def _sort(wheels: Iterable[IndexedWheel]) -> Sequence[IndexedWheel]:

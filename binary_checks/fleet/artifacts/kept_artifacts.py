@@ -25,9 +25,6 @@ from binary_checks.fleet.store import (
     Store,
     artifact_name,
     ask_at_once,
-    companion_name,
-    metadata_name,
-    package_name,
     split_artifact,
 )
 from binary_checks.fleet.store.kept_facts import keep_facts
@@ -61,12 +58,12 @@ def keep_artifact(store: Store, artifact: Artifact, incoming: Incoming) -> bool:
     if _is_kept(store, artifact):
         return False
     digest = artifact.sha256
-    _keep_file(store, package_name(digest, artifact.file_name), incoming.file)
+    _keep_file(store, artifact.object_name, incoming.file)
     for each in artifact.companions:
         file = incoming.companions[each.path]
-        _keep_file(store, companion_name(digest, each.sha256, each.path), file)
+        _keep_file(store, artifact.name_companion(each), file)
     if incoming.metadata is not None:
-        store.create(metadata_name(digest, artifact.file_name), incoming.metadata)
+        store.create(artifact.metadata_name, incoming.metadata)
     if incoming.facts is not None:
         keep_facts(store, digest, incoming.facts)
     if store.create(artifact_name(digest), write_artifact(artifact)):

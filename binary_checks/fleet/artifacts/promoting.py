@@ -73,10 +73,7 @@ from binary_checks.fleet.store import (
     POLICIES,
     Store,
     ask_at_once,
-    companion_name,
-    metadata_name,
     origin_name,
-    package_name,
     policy_name,
     promotion_name,
 )
@@ -278,10 +275,9 @@ class UploadFolder:
         for artifact in list_artifacts(self._store, dict.fromkeys(digests)):
             if (artifact.project, artifact.version) not in wanted or artifact.file_name in own:
                 continue
-            name = metadata_name(artifact.sha256, artifact.file_name)
-            content = self._store.read(name, _LARGEST_METADATA)
+            content = self._store.read(artifact.metadata_name, _LARGEST_METADATA)
             if content is None:
-                raise RecordError(f"{self._store.url}: {name}: missing")
+                raise RecordError(f"{self._store.url}: {artifact.metadata_name}: missing")
             folder = self._folder / artifact.sha256
             folder.mkdir(exist_ok=True)
             path = folder / artifact.file_name
@@ -343,7 +339,7 @@ class UploadFolder:
     def _fetch_companions(self, origin: Artifact) -> Iterator[tuple[str, HashedFile]]:
         for number, each in enumerate(origin.companions):
             path = self._folder / origin.sha256 / f"companion{number}"
-            name = companion_name(origin.sha256, each.sha256, each.path)
+            name = origin.name_companion(each)
             with path.open("wb") as file:
                 fetch_object(self._store, name, each.sha256, each.size, file)
             yield each.path, hash_file(path)
@@ -399,9 +395,8 @@ def restore(store: Store, channel: str, artifact: Artifact, *, dry: bool = False
     under that name, or if the store no longer has these bytes.
     """
     require_free(store, channel, artifact)
-    name = package_name(artifact.sha256, artifact.file_name)
     try:
-        fetch_object(store, name, artifact.sha256, artifact.size)
+        fetch_object(store, artifact.object_name, artifact.sha256, artifact.size)
     except RecordError as error:
         raise ArtifactRefusedError(f"{artifact.file_name}: {error}") from None
     return dry or join_channel(store, channel, artifact)

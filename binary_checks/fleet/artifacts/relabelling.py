@@ -25,7 +25,7 @@ from binary_checks.errors import ArtifactRefusedError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact
 from binary_checks.fleet.artifacts.kept_artifacts import fetch_object, find_artifact, hash_file
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes
-from binary_checks.fleet.store import Store, origins_prefix, package_name
+from binary_checks.fleet.store import Store, origins_prefix
 
 _INFO, _DATA = ".dist-info", ".data"
 _SIGNED = ("RECORD.jws", "RECORD.p7s")
@@ -219,8 +219,7 @@ def fetch_file(store: Store, artifact: Artifact, folder: Path) -> Path:
     """Write the file of an artifact into the folder. Raises RecordError if its bytes are others."""
     path = folder / artifact.file_name
     with path.open("xb") as file:
-        name = package_name(artifact.sha256, artifact.file_name)
-        fetch_object(store, name, artifact.sha256, artifact.size, file)
+        fetch_object(store, artifact.object_name, artifact.sha256, artifact.size, file)
     return path
 
 

@@ -43,7 +43,7 @@ from binary_checks.fleet.artifacts.kept_artifacts import (
 )
 from binary_checks.fleet.artifacts.kept_verdicts import keep_push
 from binary_checks.fleet.artifacts.signatures import SigningKey
-from binary_checks.fleet.store import Store, companion_name, is_safe_part, package_name
+from binary_checks.fleet.store import Store, is_safe_part
 from binary_checks.fleet.stored_nights import now
 from binary_checks.model import BinaryConfiguration
 from binary_checks.safe_text import cut, one_line
@@ -218,11 +218,9 @@ def _list_files(artifacts: Iterable[Artifact]) -> list[PulledFile]:
 
 def _list_own(artifact: Artifact) -> Iterator[PulledFile]:
     digest, name = artifact.sha256, artifact.file_name
-    yield PulledFile(
-        path=name, sha256=digest, size=artifact.size, stored=package_name(digest, name)
-    )
+    yield PulledFile(path=name, sha256=digest, size=artifact.size, stored=artifact.object_name)
     for each in artifact.companions:
-        stored = companion_name(digest, each.sha256, each.path)
+        stored = artifact.name_companion(each)
         yield PulledFile(path=each.path, sha256=each.sha256, size=each.size, stored=stored)
     record = write_artifact(artifact)
     known = hash_record(artifact)

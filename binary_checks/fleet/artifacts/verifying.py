@@ -38,11 +38,8 @@ from binary_checks.fleet.store import (
     DERIVED,
     Store,
     ask_at_once,
-    companion_name,
     is_safe_part,
-    metadata_name,
     package_folder,
-    package_name,
     policy_name,
     promotion_prefix,
 )
@@ -146,13 +143,11 @@ def _verify_file(store: Store, artifact: Artifact) -> list[Remark]:
 
 def _list_objects(artifact: Artifact) -> Iterator[tuple[str, str, int]]:
     """Yield the name, the SHA-256 and the greatest size of each object of an artifact."""
-    digest = artifact.sha256
-    yield package_name(digest, artifact.file_name), digest, artifact.size
+    yield artifact.object_name, artifact.sha256, artifact.size
     if artifact.metadata_sha256:
-        name = metadata_name(digest, artifact.file_name)
-        yield name, artifact.metadata_sha256, _LARGEST_METADATA
+        yield artifact.metadata_name, artifact.metadata_sha256, _LARGEST_METADATA
     for each in artifact.companions:
-        yield companion_name(digest, each.sha256, each.path), each.sha256, each.size
+        yield artifact.name_companion(each), each.sha256, each.size
 
 
 def _verify_statements(store: Store, artifact: Artifact) -> Iterator[str]:

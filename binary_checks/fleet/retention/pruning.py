@@ -18,6 +18,7 @@ from binary_checks.fleet.retention.rules import PastCell, Retention, StoreHistor
 from binary_checks.fleet.store import (
     ATTEMPT_FOLDERS,
     FACTS,
+    FILES,
     PACKAGES,
     Store,
     Stored,
@@ -56,7 +57,7 @@ def read_history(store: Store, channel: str = "") -> StoreHistory:
             artifacts={each.sha256: each for each in list_artifacts(store, digests)},
             attempts=() if channel else tuple(_list_attempts(store, closed)),
             facts=tuple(store.names(FACTS)),
-            packages=tuple(store.names(PACKAGES)),
+            packages=(*store.names(FILES), *store.names(PACKAGES)),
         )
     except StoreError as error:
         raise PruneRefusedError(f"nothing is deleted: {error}") from None

@@ -28,11 +28,12 @@ from binary_checks.fleet.store import (
     expired_name,
     split_artifact,
     split_attempt,
+    split_file,
     split_origin,
 )
 from binary_checks.model import CellState
 
-_OF_PACKAGE = re.compile(rf"(?:{FACTS}|{PACKAGES})[0-9a-f]{{2}}/([0-9a-f]{{64}})[./].+")
+_ABOUT_PACKAGE = re.compile(rf"(?:{FACTS}|{PACKAGES})[0-9a-f]{{2}}/([0-9a-f]{{64}})[./].+")
 _OLDEST = Version("0.dev0")
 _UNUSED = "no channel contains it, and no night that is kept refers to it"
 Entry = tuple[str, str]
@@ -290,9 +291,6 @@ def _is_mark(name: str) -> bool:
 
 
 def digest_of(name: str) -> str:
-    """Return the SHA-256 of the package that an object below packages/ or facts/ belongs to.
-
-    Return "" for other objects.
-    """
-    found = _OF_PACKAGE.fullmatch(name)
-    return found[1] if found else ""
+    """Return the SHA-256 of the package that an object belongs to or is about; "" for others."""
+    found = _ABOUT_PACKAGE.fullmatch(name)
+    return found[1] if found else split_file(name) or ""

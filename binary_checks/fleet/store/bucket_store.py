@@ -29,10 +29,10 @@ from binary_checks.files import (
 from binary_checks.fleet.store import MOST_READ, Stored, require_mark
 from binary_checks.fleet.store.bucket_settings import BucketSettings
 from binary_checks.fleet.store.store_names import (
-    is_named_by_content,
     require_derived,
     require_name,
     require_prefix,
+    split_file,
 )
 
 PAUSES = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
@@ -89,7 +89,7 @@ class BucketStore:
         require_name(name)
         try:
             size = content.stat().st_size if isinstance(content, Path) else len(content)
-            if isinstance(content, Path) and size > _PART and is_named_by_content(name):
+            if isinstance(content, Path) and size > _PART and split_file(name):
                 return self._create_in_parts(name, content)
             if size > _LARGEST:
                 raise StoreError(f"{self.url}: {name}: {size} bytes, more than {_LARGEST}")

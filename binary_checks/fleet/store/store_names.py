@@ -54,8 +54,8 @@ def require_prefix(prefix: str) -> str:
 
 # The layout of a store: all functions that make names.
 
-NIGHTS, FACTS, PACKAGES, CHANNELS = "night=", "facts/", "packages/", "channels/"
-"""Prefixes of nights, facts, packages and members of channels."""
+NIGHTS, FACTS, FILES, PACKAGES, CHANNELS = "night=", "facts/", "files/", "packages/", "channels/"
+"""Prefixes of nights, facts, files, all that is known about these, and members of channels."""
 NIGHT = re.compile(rf"{NIGHTS}(\d{{4}}-\d{{2}}-\d{{2}})/")
 _ORIGIN = re.compile(
     rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/origins/([0-9a-f]{{64}})/[0-9a-f]{{64}}\.json"
@@ -66,7 +66,7 @@ DERIVED = ("simple/", "conda/")
 """Prefixes of objects that can be made again: the indexes of channels."""
 POLICIES, WITHDRAWN = "policies/", "withdrawn/"
 """Prefixes of the gates that promotions name, and of withdrawals."""
-TOP_LEVEL = (MARK, NIGHTS, FACTS, PACKAGES, CHANNELS, POLICIES, WITHDRAWN, *DERIVED)
+TOP_LEVEL = (MARK, NIGHTS, FACTS, FILES, PACKAGES, CHANNELS, POLICIES, WITHDRAWN, *DERIVED)
 """Prefixes of all names in a store."""
 RESULTS, RUNNING = "results", "running"
 LOG_FOLDERS = ("failed", "succeeded")
@@ -78,8 +78,8 @@ _ATTEMPT = re.compile(
 )
 
 _ARTIFACT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/artifact\.json")
-_BY_CONTENT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/[0-9a-f]{{64}}/(?:with/[0-9a-f]{{64}}/)?[^/]+")
-_MEMBER = re.compile(rf"{CHANNELS}([^/]+)/([^/]+)/(?:([^/]+)/)?([^/]+)")
+_FILE = re.compile(rf"{FILES}(?:[^/]+/)+?([0-9a-f]{{64}})/(?:with/[0-9a-f]{{64}}/)?[^/]+")
+_MEMBER = re.compile(rf"{CHANNELS}([^/]+)/([^/]+(?:/[^/]+)?)/([^/]+)")
 
 
 def is_night(text: str) -> bool:
@@ -154,18 +154,22 @@ def facts_name(sha256: str, version: str = __version__) -> str:
 
 
 def package_folder(sha256: str) -> str:
-    """Return the prefix of everything that is stored about one artifact."""
+    """Return the prefix of everything that is known about one artifact."""
     return f"{PACKAGES}{sha256[:2]}/{sha256}/"
 
 
-def package_name(sha256: str, file_name: str) -> str:
-    """Return the name of a stored package."""
-    return f"{package_folder(sha256)}{file_name}"
+def file_prefix(folders: str, sha256: str) -> str:
+    """Return the prefix of a file and of those that belong to it.
+
+    The folders say what it is to people who list the store.
+    """
+    return f"{FILES}{folders}/{sha256}/"
 
 
-def metadata_name(sha256: str, file_name: str) -> str:
-    """Return the name of a wheel's METADATA, which installers request first (PEP 658)."""
-    return f"{package_name(sha256, file_name)}.metadata"
+def split_file(name: str) -> str | None:
+    """Return the SHA-256 of the artifact that a file is, or belongs to; None for other names."""
+    found = _FILE.fullmatch(name)
+    return found[1] if found else None
 
 
 def artifact_name(sha256: str) -> str:
@@ -177,19 +181,6 @@ def split_artifact(name: str) -> str | None:
     """Return the SHA-256 in the name of an artifact's document; None for other names."""
     found = _ARTIFACT.fullmatch(name)
     return found[1] if found else None
-
-
-def is_named_by_content(name: str) -> bool:
-    """Return whether the name is of a package or a companion, and therefore contains its hash."""
-    return _BY_CONTENT.fullmatch(name) is not None and split_artifact(name) is None
-
-
-def companion_name(sha256: str, digest: str, path: str) -> str:
-    """Return the name of a license or a dependency, with its own SHA-256 and path.
-
-    Pushes of the same artifact with different companions therefore do not interfere.
-    """
-    return f"{package_folder(sha256)}with/{digest}/{path.rpartition('/')[2]}"
 
 
 def expired_name(sha256: str) -> str:
@@ -263,20 +254,19 @@ def channel_prefix(channel: str = "") -> str:
     return f"{CHANNELS}{channel}/" if channel else CHANNELS
 
 
-def member_name(channel: str, project: str, file_name: str, subdir: str = "") -> str:
+def member_name(channel: str, folder: str, file_name: str) -> str:
     """Return the name of a member, an object whose content is the SHA-256 of the member's file.
 
-    There is one object for each file name, so that only one of several different files can be the
-    member. File names of conda packages are unique within a subdir.
+    There is one object for each file name in a folder, so that only one of several different files
+    can be the member.
     """
-    folder = f"{subdir}/" if subdir else ""
-    return f"{channel_prefix(channel)}{project}/{folder}{file_name}"
+    return f"{channel_prefix(channel)}{folder}/{file_name}"
 
 
-def split_member(name: str) -> tuple[str, str, str, str] | None:
-    """Return channel, project, subdir or "", and file name of a member; None for other names."""
+def split_member(name: str) -> tuple[str, str, str] | None:
+    """Return channel, folder and file name of a member; None for other names."""
     found = _MEMBER.fullmatch(name)
-    return (found[1], found[2], found[3] or "", found[4]) if found else None
+    return (found[1], found[2], found[3]) if found else None
 
 
 def index_prefix(channel: str) -> str:

@@ -53,9 +53,7 @@ def index_members(members: Iterable[tuple[Artifact, str | None]], base: str = ""
     """The index of the channel release; each member with why it is withdrawn, if it is."""
     listed = [
         IndexedMember(
-            project=each.project,
-            subdir=each.subdir,
-            file_name=each.file_name,
+            name=f"{each.folder}/{each.file_name}",
             artifact=each,
             withdrawn=reason,
         )

@@ -300,7 +300,7 @@ def test_a_static_folder_has_the_index_and_the_files_and_nothing_else(
     out = tmp_path / "site"
     write_static(store, ["release"], out)
     found = {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
-    wheel = f"packages/{sha256[:2]}/{sha256}/demo-1.0-py3-none-any.whl"
+    wheel = f"files/demo/{sha256}/demo-1.0-py3-none-any.whl"
     assert found == {
         ".binary-checks-index.json",
         wheel,
@@ -327,7 +327,7 @@ def test_a_static_folder_with_a_base_leads_to_the_store(
     assert ARTIFACT.run(["index", *options, "--base", base]) == 0
     assert not (out / "packages").exists()
     page = (out / "simple/release/demo/index.html").read_text()
-    assert f'href="{base}/packages/{sha256[:2]}/{sha256}/' in page
+    assert f'href="{base}/files/demo/{sha256}/' in page
     info = json.loads((out / "conda/release/noarch/repodata.json").read_text())["info"]
     assert info["base_url"] == f"{base}/conda/release/noarch/"
 

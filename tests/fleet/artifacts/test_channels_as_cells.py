@@ -13,7 +13,7 @@ from binary_checks.fleet.artifacts import Artifact, write_index
 from binary_checks.fleet.cells import read_cells
 from binary_checks.fleet.night import PlannedCell
 from binary_checks.fleet.nights import make_plan
-from binary_checks.fleet.store import Store, open_store, package_name
+from binary_checks.fleet.store import Store, open_store
 from binary_checks.model import CellState
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
@@ -60,7 +60,7 @@ def planned(folder: Path, place: str, text: str = CELLS) -> dict[str, PlannedCel
 def demand_planned(cells: dict[str, PlannedCell], wheel: Artifact, base: str) -> None:
     found = cells["3.11"]
     assert (found.state, found.file_name, found.sha256) == (None, wheel.file_name, wheel.sha256)
-    assert found.url.startswith(f"{base}/packages/")
+    assert found.url.startswith(f"{base}/files/")
     assert cells["3.12"].state is CellState.MISSING
 
 
@@ -120,5 +120,5 @@ def test_a_night_of_the_same_store_judges_its_channel_and_keeps_it(
     document = json.loads(kept.read(result) or b"")
     assert document["sha256"] == wheel.sha256
     call("nightly", "prune", "--store", kept.url, "--keep", "1", "--do-it")
-    assert kept.read(package_name(wheel.sha256, wheel.file_name)) is not None
+    assert kept.read(wheel.object_name) is not None
     assert call("artifact", "verify", "--store", kept.url).count("fault") == 0

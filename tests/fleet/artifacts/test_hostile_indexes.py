@@ -102,7 +102,7 @@ def demand_ours(name: str, page: bytes) -> None:
     assert found.tags <= TAGS
     for link in found.links:
         target = urljoin(TOP + name, link)
-        below = "packages/" if "#sha256=" in link else "simple/release/"
+        below = "files/" if "#sha256=" in link else "simple/release/"
         assert target.startswith(TOP + below)
         assert ".." not in unquote(target).split("/")
 
@@ -128,7 +128,7 @@ def test_no_document_writes_markup_or_leads_elsewhere(
         demand_ours(name, page)
     for name, file in found.files.items():
         assert require_derived(name) == name
-        assert file.source.startswith("packages/00/")
+        assert file.source.startswith("files/")
     listed = {each.sha256 for each in (*found.wheels, *found.condas)}
     known: Any = {each.sha256 for each, _ in members if each.kind in ("wheel", "conda")}
     assert listed <= known

@@ -17,12 +17,12 @@ from binary_checks.fleet.artifacts import (
     list_channels,
     list_members,
 )
-from binary_checks.fleet.store import Store, artifact_name, companion_name, open_store, package_name
+from binary_checks.fleet.store import Store, artifact_name, open_store
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
 
 
 def names(store: Store) -> list[str]:
-    return [each.name for each in store.names("packages/")]
+    return [each.name for prefix in ("files/", "packages/") for each in store.names(prefix)]
 
 
 @pytest.fixture
@@ -34,10 +34,10 @@ def test_an_artifact_is_found_with_all_that_belongs_to_it(store: Store, tmp_path
     artifact, incoming = make_artifact(tmp_path, companions={"licenses/MIT": b"as is"})
     assert keep_artifact(store, artifact, replace(incoming, metadata=b"Name: demo\n"))
     assert find_artifact(store, artifact.sha256) == artifact
-    assert store.read(package_name(artifact.sha256, WHEEL)) == b"the bytes"
+    assert store.read(artifact.object_name) == b"the bytes"
     (beside,) = artifact.companions
-    assert store.read(companion_name(artifact.sha256, beside.sha256, beside.path)) == b"as is"
-    assert store.read(f"{package_name(artifact.sha256, WHEEL)}.metadata") == b"Name: demo\n"
+    assert store.read(artifact.name_companion(beside)) == b"as is"
+    assert store.read(f"{artifact.object_name}.metadata") == b"Name: demo\n"
     assert list(list_artifacts(store)) == [artifact]
 
 
@@ -69,7 +69,7 @@ def test_bytes_that_lie_where_others_should_are_refused(
     folder_store: Store, tmp_path: Path
 ) -> None:
     artifact, incoming = make_artifact(tmp_path)
-    folder_store.create(package_name(artifact.sha256, WHEEL), b"other bytes")
+    folder_store.create(artifact.object_name, b"other bytes")
     with pytest.raises(StoreError, match="its bytes do not match its name"):
         keep_artifact(folder_store, artifact, incoming)
     assert find_artifact(folder_store, artifact.sha256) is None
@@ -202,8 +202,8 @@ def test_conda_packages_of_one_name_are_one_in_each_subdir(
         for each in ("linux-64", "osx-arm64")
     ]
     assert [join_channel(folder_store, "test", each) for each in made] == [True, True]
-    assert [(each.subdir, each.file_name, each.sha256) for each in list_members(folder_store)] == [
-        (each.subdir, name, each.sha256) for each in made
+    assert [(each.folder, each.sha256) for each in list_members(folder_store)] == [
+        (f"demo/{each.subdir}", each.sha256) for each in made
     ]
 
 

@@ -17,7 +17,7 @@ from binary_checks.fleet.artifacts import (
     read_artifact,
     write_artifact,
 )
-from binary_checks.fleet.store import Store, companion_name, open_store, package_name
+from binary_checks.fleet.store import Store, open_store
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
 
 
@@ -86,8 +86,8 @@ def test_a_store_that_was_tampered_with_is_refused_and_nothing_half_stays(
     artifact = keep(store, tmp_path)
     beside = artifact.companions[0]
     name = {
-        "file": package_name(artifact.sha256, WHEEL),
-        "companion": companion_name(artifact.sha256, beside.sha256, beside.path),
+        "file": artifact.object_name,
+        "companion": artifact.name_companion(beside),
     }[which]
     store.delete(name)
     store.create(name, b"tampered")
@@ -102,7 +102,7 @@ def test_a_file_that_the_store_has_lost_is_an_error(
     folder_store: Store, tmp_path: Path, folder: Path
 ) -> None:
     artifact = keep(folder_store, tmp_path)
-    folder_store.delete(package_name(artifact.sha256, WHEEL))
+    folder_store.delete(artifact.object_name)
     with pytest.raises(StoreError, match="missing"):
         pull(folder_store, [artifact], folder)
     assert listed(folder) == {}

@@ -17,7 +17,7 @@ import pytest
 
 from binary_checks.command.actions import ARTIFACT
 from binary_checks.fleet.artifacts import find_artifact, keep_artifact, list_artifacts, list_members
-from binary_checks.fleet.store import Store, artifact_name, open_store, package_name
+from binary_checks.fleet.store import Store, artifact_name, open_store
 from fixtures.build_wheel import build_wheel
 from fixtures.fleet.object_store import ObjectStore
 from tests.fleet.artifacts.made_artifacts import make_artifact
@@ -164,7 +164,7 @@ def test_of_16_pushes_of_other_bytes_under_one_name_one_wins(
     assert all("the channel test has other bytes under that name" in each.stderr for each in lost)
     (member,) = list_members(store)
     winner = wheels[ended.index(won[0])]
-    assert store.read(package_name(member.sha256, winner.name)) == winner.read_bytes()
+    assert store.read(member.object_name) == winner.read_bytes()
     again = run(*push(url, winner))
     assert again.returncode == 0
 
@@ -196,7 +196,7 @@ def test_a_push_may_be_killed_at_any_moment(store: Store, url: str, tmp_path: Pa
         for member in list_members(store):
             assert find_artifact(store, member.sha256) is not None
         for artifact in list_artifacts(store):
-            assert store.read(package_name(artifact.sha256, wheel.name)) == wheel.read_bytes()
+            assert store.read(artifact.object_name) == wheel.read_bytes()
     assert run(*push(url, wheel)).returncode == 0
     assert len(list_members(store)) == 1
 
@@ -210,7 +210,7 @@ def test_a_key_that_may_only_read_gets_one_line(
     assert ended.returncode == 6
     (line,) = ended.stderr.splitlines()
     assert "the server answers 403 AccessDenied" in line
-    assert list(store.names("packages/")) == []
+    assert list(store.names("files/")) == []
     assert list_members(store) == []
 
 
@@ -232,7 +232,7 @@ def test_a_store_without_space_gets_one_line_and_nothing_half(tmp_path: Path) ->
         assert ended.returncode == 6
         (line,) = ended.stderr.splitlines()
         assert line.endswith("cannot be written: No space left on device")
-        assert list(open_store(url).names("packages/")) == []
+        assert list(open_store(url).names("files/")) == []
         assert list((disk / "store" / ".partial").iterdir()) == []
     finally:
         subprocess.run(("umount", "-l", str(disk)), check=True)
@@ -244,7 +244,7 @@ def test_large_files_are_sent_to_a_bucket_in_parts(
     monkeypatch.setattr("binary_checks.fleet.store.bucket_store._PART", 5 << 20)
     content = os.urandom(12 << 20)
     artifact, incoming = make_artifact(tmp_path, content)
-    name = package_name(artifact.sha256, artifact.file_name)
+    name = artifact.object_name
     assert store.create(name, incoming.file.path)
     assert not store.create(name, incoming.file.path)
     assert b"".join(store.pieces(name)) == content

@@ -23,7 +23,7 @@ from binary_checks.fleet.artifacts import (
     read_companions,
     read_given,
 )
-from binary_checks.fleet.store import Store, metadata_name, open_store
+from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import find_facts
 from fixtures.archive_entries import Entry
 from fixtures.build_conda import build_conda
@@ -79,7 +79,7 @@ def test_a_wheel_is_kept_with_metadata_facts_and_what_it_is(kept: Store, tmp_pat
     assert found.evidence["commit"] == "--commit"
     assert found.evidence["kind"] == "the file is a wheel"
     assert found.requires_python == ">=3.9"
-    assert kept.read(metadata_name(found.sha256, path.name)) == metadata.encode()
+    assert kept.read(found.metadata_name) == metadata.encode()
     assert found.metadata_sha256 == hashlib.sha256(metadata.encode()).hexdigest()
     assert find_facts(kept, found.sha256) is not None
     assert [each.sha256 for each in list_members(kept, "test")] == [found.sha256]
@@ -108,11 +108,11 @@ def test_pushing_again_is_nothing_and_a_further_channel_is_joined(
 
 def test_other_bytes_under_the_name_leave_nothing(kept: Store, tmp_path: Path) -> None:
     push(kept, make_wheel(tmp_path))
-    before = [each.name for each in kept.names("packages/")]
+    before = [each.name for each in kept.names("files/")]
     rebuilt = make_wheel(tmp_path, compression="stored")
     with pytest.raises(ArtifactRefusedError, match="the channel test has other bytes"):
         push(kept, rebuilt)
-    assert [each.name for each in kept.names("packages/")] == before
+    assert [each.name for each in kept.names("files/")] == before
 
 
 def test_a_reproducible_build_of_another_commit_is_remarked(kept: Store, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_what_contradicts_the_bytes_is_refused_before_anything_is_written(
 ) -> None:
     with pytest.raises(ArtifactRefusedError, match=r"3\.11 is set by hand"):
         push(kept, make_wheel(tmp_path), by_hand={"python": "3.11"})
-    assert list(kept.names("packages/")) == []
+    assert list(kept.names("files/")) == []
 
 
 @pytest.mark.parametrize("suffix", [".conda", ".tar.bz2"])
@@ -229,7 +229,7 @@ def test_what_is_no_package_is_one_line(
         push(kept, tmp_path / name)
     assert reason in str(refused.value)
     assert "\n" not in str(refused.value)
-    assert list(kept.names("packages/")) == []
+    assert list(kept.names("files/")) == []
 
 
 @pytest.mark.usefixtures("inspecting_process")
@@ -287,4 +287,4 @@ def test_a_package_that_names_a_folder_elsewhere_is_refused(kept: Store, tmp_pat
     package = build_conda(tmp_path, index_changes={"subdir": "../../x"})
     with pytest.raises(PackageError, match=r"subdir: '../../x' cannot name an object of a store"):
         push(kept, package)
-    assert [*kept.names("packages/")] == []
+    assert [*kept.names("files/")] == []

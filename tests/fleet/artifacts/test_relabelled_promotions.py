@@ -30,7 +30,7 @@ from binary_checks.fleet.artifacts import (
 from binary_checks.fleet.artifacts.limited_process import LimitedEnd
 from binary_checks.fleet.retention.pruning import read_history
 from binary_checks.fleet.retention.rules import expire
-from binary_checks.fleet.store import artifact_name, origins_prefix, package_name
+from binary_checks.fleet.store import artifact_name, origins_prefix
 from binary_checks.gather import description_rendering
 from fixtures.build_wheel import build_wheel
 from tests.fleet.artifacts.made_verdicts import make_key
@@ -110,7 +110,7 @@ def test_a_file_enters_without_its_label(desk: Desk) -> None:
     assert (made.file_name, made.version, made.variant) == (name, "1.0", "cu126")
     assert list_origins(desk.store, made.sha256) == {artifact.sha256}
     assert find_origin(desk.store, made) == artifact
-    assert desk.store.read(f"{package_name(made.sha256, name)}.metadata") is not None
+    assert desk.store.read(f"{made.object_name}.metadata") is not None
 
 
 def test_the_link_to_the_old_bytes_is_signed(desk: Desk) -> None:
@@ -305,7 +305,7 @@ def test_the_old_file_is_kept_as_long_as_the_new_one_is_in_a_channel(desk: Desk)
     expired = expire(history, "test", later, keep=1)
     deleted = {each.name for each in expired.deletions}
     assert any(artifact.file_name in name and name.startswith("channels/") for name in deleted)
-    assert package_name(artifact.sha256, artifact.file_name) not in deleted
+    assert artifact.object_name not in deleted
 
 
 def test_a_description_of_the_new_file_follows_from_the_old(desk: Desk, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_the_two_formats_stand_in_their_tables() -> None:
 def test_a_package_lies_beside_its_index() -> None:
     (pair,) = index_of(conda()).files.items()
     assert pair[0] == "conda/release/linux-64/demo-1.0-h0_0.conda"
-    assert pair[1].source == f"packages/00/{1:064x}/demo-1.0-h0_0.conda"
+    assert pair[1].source == f"files/demo/linux-64/{1:064x}/demo-1.0-h0_0.conda"
 
 
 def test_one_file_name_may_stand_in_two_subdirs() -> None:

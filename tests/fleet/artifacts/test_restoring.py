@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from binary_checks.fleet.artifacts import Artifact, list_members
-from binary_checks.fleet.store import member_name, package_name
+from binary_checks.fleet.store import member_name
 from tests.fleet.artifacts.release_desk import GATE, GOOD, Desk
 
 
 def leave(desk: Desk, artifact: Artifact, channel: str = "test") -> None:
     """Take a file out of a channel, as retention does."""
-    desk.store.delete(member_name(channel, artifact.project, artifact.file_name))
+    desk.store.delete(member_name(channel, artifact.folder, artifact.file_name))
 
 
 def in_channel(desk: Desk, channel: str = "test") -> list[str]:
@@ -59,7 +59,7 @@ def test_other_bytes_under_that_name_are_not_replaced(desk: Desk) -> None:
 def test_bytes_that_are_gone_or_changed_do_not_return(desk: Desk) -> None:
     artifact = desk.push("1.0")
     leave(desk, artifact)
-    name = package_name(artifact.sha256, artifact.file_name)
+    name = artifact.object_name
     desk.store.delete(name)
     status, out, _ = desk.do("restore", "--to", "test", "--where", "version=1.0")
     assert (status, out) == (

@@ -70,7 +70,7 @@ def test_a_page_names_every_file_with_its_hash_and_where_it_lies() -> None:
     )
     (link,) = links(index_of(demo), PAGE)
     assert link == {
-        "href": f"../../../packages/00/{demo.sha256}/demo-1.0%2Bcpu-py3-none-any.whl"
+        "href": f"../../../files/demo/{demo.sha256}/demo-1.0%2Bcpu-py3-none-any.whl"
         f"#sha256={demo.sha256}",
         "data-requires-python": ">=3.9,<4",
         "data-core-metadata": f"sha256={'a' * 64}",
@@ -92,7 +92,7 @@ def test_the_same_is_said_as_json() -> None:
         "files": [
             {
                 "filename": "demo-1.0-py3-none-any.whl",
-                "url": f"../../../packages/00/{demo.sha256}/demo-1.0-py3-none-any.whl",
+                "url": f"../../../files/demo/{demo.sha256}/demo-1.0-py3-none-any.whl",
                 "hashes": {"sha256": demo.sha256},
                 "size": 7,
                 "core-metadata": {"sha256": "a" * 64},
@@ -120,17 +120,16 @@ def test_both_pages_say_the_same_to_our_own_reader() -> None:
             other.requires_python,
         )
         assert (one.metadata, one.metadata_hash) == (other.metadata, other.metadata_hash)
-        assert one.url.startswith(f"{TOP}packages/00/")
+        assert one.url.startswith(f"{TOP}files/demo/")
         assert unquote(one.url).endswith(one.file_name)
 
 
 def test_metadata_is_reachable_beside_the_file() -> None:
-    from binary_checks.fleet.store import metadata_name
     from binary_checks.indexes.simple_page import metadata_url
 
     demo = wheel("demo-1.0+cpu-py3-none-any.whl", metadata_sha256="b" * 64)
     (found,) = read(index_of(demo), PAGE)
-    assert unquote(metadata_url(found.url)) == TOP + metadata_name(demo.sha256, demo.file_name)
+    assert unquote(metadata_url(found.url)) == TOP + demo.metadata_name
 
 
 def test_the_list_of_projects_leads_to_their_pages() -> None:
@@ -162,7 +161,7 @@ def test_one_page_has_the_files_of_all_projects() -> None:
 def test_a_base_stands_before_every_link() -> None:
     found = index_of(wheel(), base="https://cdn.example.org/s/")
     assert links(found, PAGE)[0]["href"] == (
-        f"https://cdn.example.org/s/packages/00/{wheel().sha256}/demo-1.0-py3-none-any.whl"
+        f"https://cdn.example.org/s/files/demo/{wheel().sha256}/demo-1.0-py3-none-any.whl"
         f"#sha256={wheel().sha256}"
     )
 
@@ -230,7 +229,7 @@ def test_what_an_installer_would_not_know_is_not_listed_but_named(
 
 
 def test_a_member_that_its_document_calls_otherwise_is_not_listed() -> None:
-    member = IndexedMember(project="demo", file_name="demo-2.0-py3-none-any.whl", artifact=wheel())
+    member = IndexedMember(name="demo/demo-2.0-py3-none-any.whl", artifact=wheel())
     found = derive_index("release", [member])
     assert found.faults == (
         "demo/demo-2.0-py3-none-any.whl: not listed: its artifact.json calls it "
@@ -269,4 +268,6 @@ def test_names_stand_in_links_as_urls_have_them() -> None:
     found = index_of(wheel("demo-1!2.0+a.b-py3-none-any.whl"))
     for page in (PAGE, "simple/release/files.html"):
         href = links(found, page)[0]["href"] or ""
-        assert re.fullmatch(r"(\.\./)+packages/00/[0-9a-f]{64}/[A-Za-z0-9.%_-]+#sha256=.*", href)
+        assert re.fullmatch(
+            r"(\.\./)+files/[a-z0-9-]+/[0-9a-f]{64}/[A-Za-z0-9.%_-]+#sha256=.*", href
+        )

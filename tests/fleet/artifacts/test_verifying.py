@@ -21,10 +21,8 @@ from binary_checks.fleet.artifacts import (
 from binary_checks.fleet.store import (
     Store,
     artifact_name,
-    companion_name,
-    metadata_name,
+    file_prefix,
     open_store,
-    package_name,
     withdrawn_name,
 )
 from fixtures.build_conda import build_conda
@@ -83,7 +81,7 @@ def test_an_artifact_in_no_channel_is_verified_too(kept: Store, tmp_path: Path) 
     other = build_wheel(tmp_path / "dist", name="other", tags=("py3-none-any",))
     artifact, incoming = read_package(other)
     keep_artifact(kept, artifact, incoming)
-    put(kept, package_name(artifact.sha256, artifact.file_name), b"other bytes")
+    put(kept, artifact.object_name, b"other bytes")
     assert find(kept, "release") == []
     (fault,) = find(kept)
     assert fault.startswith(f"{artifact.file_name}: {kept.url}: ")
@@ -93,7 +91,7 @@ def test_an_artifact_in_no_channel_is_verified_too(kept: Store, tmp_path: Path) 
 def test_bytes_that_changed_are_found(kept: Store, wheel: Path) -> None:
     found = artifacts_of(kept)
     for each in found.values():
-        name = package_name(each.sha256, each.file_name)
+        name = each.object_name
         content = bytearray(kept.read(name) or b"")
         content[len(content) // 2] ^= 1
         put(kept, name, bytes(content))
@@ -122,7 +120,7 @@ def test_metadata_that_is_not_the_wheels_own_is_found(
     kept: Store, content: bytes | None, said: str
 ) -> None:
     wheel = artifacts_of(kept)["wheel"]
-    name = metadata_name(wheel.sha256, wheel.file_name)
+    name = wheel.metadata_name
     put(kept, name, content)
     assert find(kept) == [f"{wheel.file_name}: {kept.url}: {name}{said}"]
 
@@ -131,7 +129,7 @@ def test_metadata_that_is_not_the_wheels_own_is_found(
 def test_a_license_that_is_another_one_or_gone_is_found(kept: Store, content: bytes | None) -> None:
     library = artifacts_of(kept)["library"]
     (beside,) = library.companions
-    put(kept, companion_name(library.sha256, beside.sha256, beside.path), content)
+    put(kept, library.name_companion(beside), content)
     (fault,) = find(kept)
     assert fault.startswith(f"libfoo.so.1: {kept.url}: ")
     assert fault.endswith(f"/MIT{': missing' if content is None else WRONG}")
@@ -139,7 +137,7 @@ def test_a_license_that_is_another_one_or_gone_is_found(kept: Store, content: by
 
 def test_a_member_without_bytes_is_found(kept: Store) -> None:
     wheel = artifacts_of(kept)["wheel"]
-    name = package_name(wheel.sha256, wheel.file_name)
+    name = wheel.object_name
     put(kept, name, None)
     assert find(kept) == [f"{wheel.file_name}: {kept.url}: {name}: missing"]
 
@@ -186,7 +184,7 @@ def test_a_channel_without_an_index_says_so_and_is_no_fault(
 
 
 def test_a_push_that_did_not_end_is_no_fault(kept: Store) -> None:
-    kept.create(package_name("a" * 64, "demo-2.0-py3-none-any.whl"), b"half")
+    kept.create(f"{file_prefix('demo', 'a' * 64)}demo-2.0-py3-none-any.whl", b"half")
     assert find(kept) == []
 
 
@@ -222,7 +220,7 @@ def test_each_fault_is_a_line_and_the_status_is_1(
     kept: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for each in artifacts_of(kept).values():
-        put(kept, package_name(each.sha256, each.file_name), None)
+        put(kept, each.object_name, None)
     assert ARTIFACT.run(["verify", "--store", kept.url, "--channel", "release"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.endswith(": missing") for line in lines) == 3

@@ -43,7 +43,6 @@ from binary_checks.fleet.store import (
     facts_name,
     member_name,
     open_store,
-    package_name,
     verdict_name,
 )
 from tests.fleet.artifacts.made_artifacts import make_artifact
@@ -77,7 +76,7 @@ def history_of(
         for each in every.values()
         for name in (
             artifact_name(each.sha256),
-            package_name(each.sha256, each.file_name),
+            each.object_name,
             verdict_name(each.sha256, digest(1)),
         )
     ]
@@ -85,10 +84,10 @@ def history_of(
         members=tuple(
             ChannelMember(
                 channel=channel,
-                project=each.project,
+                folder=each.folder,
                 file_name=each.file_name,
                 sha256=each.sha256,
-                stored=Stored(name=member_name(channel, each.project, each.file_name), size=65),
+                stored=Stored(name=member_name(channel, each.folder, each.file_name), size=65),
             )
             for channel, artifacts in channels.items()
             for each in artifacts
@@ -175,10 +174,10 @@ def test_what_nobody_knows_the_age_of_stays() -> None:
 def test_what_refers_goes_first_and_the_mark_last() -> None:
     history = history_of({"a": [artifact(n) for n in range(1, 4)]})
     found = expire(history, "a", NOW, keep=1)
-    kinds = ["channels/", "facts/", "/artifact.json", "/expired", "packages/"]
+    kinds = ["channels/", "facts/", "/artifact.json", "/expired", "files/", "packages/"]
     gone = [each.name for each in found.deletions]
     order = [next(kind for kind in kinds if kind in name) for name in gone]
-    assert list(dict.fromkeys(order)) == [*kinds[:3], "packages/", "/expired"]
+    assert list(dict.fromkeys(order)) == [*kinds[:3], *kinds[4:], "/expired"]
     assert found.marked == (digest(1), digest(2))
 
 

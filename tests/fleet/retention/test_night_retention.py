@@ -23,12 +23,10 @@ from binary_checks.fleet.retention.rules import (
 from binary_checks.fleet.store import (
     Stored,
     artifact_name,
-    companion_name,
     facts_name,
+    file_prefix,
     log_name,
     member_name,
-    metadata_name,
-    package_name,
     result_name,
     verdict_name,
 )
@@ -84,13 +82,14 @@ def with_objects(history: StoreHistory) -> StoreHistory:
     )
 
 
+BESIDE = ("a.whl", "a.whl.metadata", f"with/{digest(1)}/MIT")
+
+
 def list_kept(sha256: str) -> list[str]:
     """All that lies beside a package that was pushed."""
     return [
         artifact_name(sha256),
-        package_name(sha256, "a.whl"),
-        metadata_name(sha256, "a.whl"),
-        companion_name(sha256, digest(1), "licenses/MIT"),
+        *(f"{file_prefix('demo', sha256)}{name}" for name in BESIDE),
         verdict_name(sha256, digest(2)),
     ]
 
@@ -99,7 +98,7 @@ def member(channel: str, sha256: str) -> ChannelMember:
     file_name = f"a-{sha256[-8:]}.whl"
     stored = Stored(name=member_name(channel, "demo", file_name), size=65)
     return ChannelMember(
-        channel=channel, project="demo", file_name=file_name, sha256=sha256, stored=stored
+        channel=channel, folder="demo", file_name=file_name, sha256=sha256, stored=stored
     )
 
 
@@ -152,7 +151,7 @@ def test_what_a_channel_holds_stays_with_its_facts_and_its_last_results() -> Non
     history = history_of({"a": "··XXXXXXX"}, {"a": [7, 7, 8, 9, 9, 9, 9, 9, 9]})
     held = replace(history, members=(member("release", digest(8)),))
     assert nights_kept(retain(held)) == [1, 2, 4, 5, 6, 7, 8]
-    assert package_name(digest(8), "a.whl") in names(retain(history))
+    assert f"{file_prefix('demo', digest(8))}a.whl" in names(retain(history))
     assert not any(digest(8) in name for name in names(retain(held)))
 
 
@@ -164,16 +163,16 @@ def test_an_expiring_channel_holds_nothing_and_loses_what_goes() -> None:
         member("nightly", digest(0)).stored.name
     ]
     assert gone.index(member("nightly", digest(0)).stored.name) < gone.index(
-        package_name(digest(0), "a.whl")
+        f"{file_prefix('demo', digest(0))}a.whl"
     )
 
 
 def test_what_refers_to_something_goes_before_it() -> None:
-    kinds = ["results/", "/failed/", "channels/", "facts/", "/artifact.json", "packages/"]
+    kinds = ["results/", "/failed/", "channels/", "facts/", "/artifact.json"]
     history = history_of({"a": "·" * 9, "b": "X" * 9})
     history = replace(history, members=(member("nightly", digest(0)),))
     gone = names(retain(history, expiring=frozenset({"nightly"})))
-    order = [next(n for n, kind in enumerate(kinds) if kind in name) for name in gone]
+    order = [next((n for n, kind in enumerate(kinds) if kind in name), 5) for name in gone]
     assert order == sorted(order)
     assert set(order) == {0, 1, 2, 3, 4, 5}
 
@@ -202,7 +201,7 @@ def test_what_a_night_that_is_not_closed_refers_to_is_kept() -> None:
 
 def test_a_package_that_no_night_knows_is_kept_with_its_facts() -> None:
     history = history_of({"a": "·······"})
-    pushed = (*history.packages, Stored(name=package_name(digest(77), "new.whl"), size=1))
+    pushed = (*history.packages, Stored(name=f"{file_prefix('demo', digest(77))}new.whl", size=1))
     facts = tuple(Stored(name=facts_name(digest(n)), size=1) for n in (77, 78))
     found = retain(replace(history, packages=pushed, facts=facts))
     assert [name for name in names(found) if digest(77) in name] == []

@@ -32,8 +32,8 @@ from binary_checks.fleet.store import (
     Store,
     Stored,
     artifact_name,
+    file_prefix,
     open_store,
-    package_name,
     plan_name,
     verdict_name,
 )
@@ -57,7 +57,8 @@ def store(made: Nights, tmp_path: Path) -> Store:
     for night in made.nights:
         for each in plan_of(store, night).cells:
             if each.sha256:
-                store.create(package_name(each.sha256, each.file_name), b"the package")
+                name = f"{file_prefix('demo', each.sha256)}{each.file_name}"
+                store.create(name, b"the package")
     return store
 
 
@@ -106,7 +107,7 @@ def test_told_so_it_deletes_what_it_said_and_nothing_is_left_to_do(
     assert {*made.nights[-KEEP:]} <= nights
     assert prune(store, "--do-it") == 0
     assert before - set(names(store)) == wanted
-    assert {name.partition("/")[0] for name in wanted} >= {f"night={made.nights[0]}", "packages"}
+    assert {name.partition("/")[0] for name in wanted} >= {f"night={made.nights[0]}", "files"}
     assert not [name for name in wanted if name.endswith((".parquet", "plan.json", "closed.json"))]
     capsys.readouterr()
     assert prune(store, "--do-it") == 0
@@ -132,14 +133,14 @@ def test_an_artifact_goes_whole_and_the_index_of_its_channel_before_it(
         artifact = Artifact(
             sha256=each.sha256, file_name=name, size=3, kind="wheel", project="demo"
         )
-        store.create(package_name(each.sha256, name), b"the")
+        store.create(artifact.object_name, b"the")
         store.create(verdict_name(each.sha256, "a" * 64), b"{}")
         store.create(artifact_name(each.sha256), write_artifact(artifact))
         join_channel(store, "nightly", artifact)
     write_index(store, "nightly")
     assert prune(store, "--expire", "nightly", "--do-it") == 0
     left = names(store)
-    assert not any(old.sha256 in name for name in left if name.startswith("packages/"))
+    assert not any(old.sha256 in name for name in left if name.startswith(("files/", "packages/")))
     assert [each.sha256 for each in list_members(store)] == [new.sha256]
     assert old.sha256 not in (store.read("simple/nightly/files.html") or b"").decode()
     assert new.sha256 in (store.read("simple/nightly/files.html") or b"").decode()
@@ -301,7 +302,7 @@ def test_a_night_that_runs_keeps_the_packages_of_its_plan(store: Store, made: Ni
     packages = {each.sha256 for each in plan.cells} - {""}
     assert packages
     for sha256 in packages:
-        assert any(sha256 in each.name for each in store.names("packages/"))
+        assert any(sha256 in each.name for each in store.names("files/"))
         assert any(sha256 in each.name for each in store.names("facts/"))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store import bucket_store, open_store, package_name
+from binary_checks.fleet.store import bucket_store, file_prefix, open_store
 from binary_checks.fleet.store.bucket_settings import read_settings
 from fixtures.fleet.azure_store import ACCOUNT
 from fixtures.fleet.faulty_proxy import BUSY, LOST, SAFE_PATH, FaultyProxy, put_before
@@ -110,7 +110,7 @@ def test_a_large_artifact_is_put_in_parts(
     store = open_store(url, make=True)
     content = secrets.token_bytes(1 << 20) * 12
     (tmp_path / "a.whl").write_bytes(content)
-    name = package_name("a" * 64, "a.whl")
+    name = f"{file_prefix('demo', 'a' * 64)}a.whl"
     assert store.create(name, tmp_path / "a.whl")
     assert not store.create(name, tmp_path / "a.whl")
     assert b"".join(store.pieces(name)) == content

@@ -186,17 +186,17 @@ def test_an_index_is_replaced(store: Store) -> None:
 
 
 def test_an_index_repeats_a_package_without_fetching_it(store: Store) -> None:
-    store.create("packages/aa/aa/demo.conda", b"the package")
+    store.create("files/demo/aa/demo.conda", b"the package")
     for _ in range(2):
-        store.repeat("conda/release/noarch/demo.conda", "packages/aa/aa/demo.conda")
+        store.repeat("conda/release/noarch/demo.conda", "files/demo/aa/demo.conda")
     assert store.read("conda/release/noarch/demo.conda") == b"the package"
     store.delete("conda/release/noarch/demo.conda")
-    assert store.read("packages/aa/aa/demo.conda") == b"the package"
+    assert store.read("files/demo/aa/demo.conda") == b"the package"
 
 
 def test_what_is_not_there_is_not_repeated(store: Store) -> None:
     with pytest.raises(StoreError, match="cannot be"):
-        store.repeat("conda/release/noarch/demo.conda", "packages/aa/aa/demo.conda")
+        store.repeat("conda/release/noarch/demo.conda", "files/demo/aa/demo.conda")
     assert list(store.names("conda/")) == []
 
 
