@@ -212,7 +212,7 @@ def _promote_one(
 
 def _iter_results(rows: Sequence[tuple[PromotionCandidate, str, list[str]]]) -> Iterator[str]:
     for candidate, state, why in rows:
-        name, new = candidate.artifact.file_name, candidate.entering.file_name
+        name, new = candidate.artifact.label, candidate.entering.label
         about = f"{name}: {state}{f' as {new}' if new != name and state != _REFUSED else ''}"
         more = f" (and {len(why) - 1} more: --json)" if len(why) > 1 else ""
         yield f"{about}: {why[0]}{more}" if why else about
@@ -340,7 +340,7 @@ def run_withdraw(arguments: Sequence[str]) -> int:
                 by=options.by or _name_actor(),
             ),
         )
-        print(one_line(f"{artifact.file_name}: {'withdrawn' if new else 'withdrawn already'}"))
+        print(one_line(f"{artifact.label}: {'withdrawn' if new else 'withdrawn already'}"))
     if not options.no_index and is_indexed(store, channel):
         return update_index(store, channel)
     return 0

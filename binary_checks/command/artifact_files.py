@@ -231,7 +231,7 @@ def _print_pushed(path: Path, end: PushEnd | BinaryChecksError, request: PushReq
         text = str(end)
         complain(text if one_line(path.name) in text else f"{path.name}: {text}")
         return status_of(end)
-    print(one_line(f"{end.artifact.file_name}: {_format_places(end, request)}"), flush=True)
+    print(one_line(f"{end.artifact.label}: {_format_places(end, request)}"), flush=True)
     for remark in end.remarks:
         complain(f"{end.artifact.file_name}: {remark}")
     return 0
@@ -384,7 +384,7 @@ def run_restore(arguments: Sequence[str]) -> int:
         state, why = _restore_one(store, channel, artifact, there, dry=options.dry_run)
         if not why and artifact.sha256 in withdrawn:
             why = f"it stays withdrawn from {channel}: {withdrawn[artifact.sha256]}"
-        print(cut(one_line(f"{artifact.file_name}: {state}{f': {why}' if why else ''}")))
+        print(cut(one_line(f"{artifact.label}: {state}{f': {why}' if why else ''}")))
         states.append(state)
     indexed = 0
     if _RESTORED in states and not options.no_index:
@@ -406,7 +406,7 @@ def _restore_one(
     try:
         joined = restore(store, channel, artifact, dry=dry)
     except ArtifactRefusedError as error:
-        return _REFUSED, str(error).removeprefix(f"{artifact.file_name}: ")
+        return _REFUSED, str(error).removeprefix(f"{artifact.label}: ")
     if dry:
         return "would be restored", ""
     return (_RESTORED if joined else "there already"), ""

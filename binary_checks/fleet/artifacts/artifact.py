@@ -34,10 +34,7 @@ PULL_REQUEST = re.compile(r"[1-9][0-9]{0,9}")
 """Matches the number of a pull or merge request."""
 BRANCH = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|[/.]$))[^\s~^:?*\[\\]{1,200}")
 """Matches the name of a branch, by the rules of git."""
-RESERVED_NAMES = frozenset(
-    {"artifact.json", "with", "expired", "pushes", "verdicts", "promotions", "origins"}
-    | {*COMPANION_FOLDERS}
-)
+RESERVED_NAMES = frozenset({"with", *COMPANION_FOLDERS})
 """Names that a stored or pulled file cannot have, because the store uses them itself."""
 
 
@@ -107,6 +104,14 @@ class Artifact:
         return f"{self.project}/{inner}" if inner else self.project
 
     @property
+    def label(self) -> str:
+        """Its file name, with its variant if the name does not state it."""
+        if self.kind in ("wheel", "conda"):
+            return self.file_name
+        variant = _name_variant(self).partition("~")[0]
+        return f"{self.file_name} ({variant})" if variant != _UNKNOWN else self.file_name
+
+    @property
     def file_prefix(self) -> str:
         """The prefix of the names under which a store has its file and those that belong to it."""
         return file_prefix("/".join(filter(None, (self.folder, self.commit[:12]))), self.sha256)
@@ -132,6 +137,7 @@ class Artifact:
 
 _VARIANT = ("version", "branch", "pull_request", *FILE_AXES)
 """The fields in which files of one name and project differ; the commit is not one of them."""
+_UNKNOWN = "unknown"
 _UNSHOWN = re.compile(r"[^A-Za-z0-9.+-]+")
 
 
@@ -140,7 +146,7 @@ def _name_variant(artifact: Artifact) -> str:
     values = [str(getattr(artifact, name)) for name in _VARIANT]
     shown = ",".join(_UNSHOWN.sub("_", each) for each in values if each).lstrip(",.+-")
     digest = hashlib.sha256(dump(values).encode()).hexdigest()
-    return f"{shown[:150] or 'unknown'}~{digest[:12]}"
+    return f"{shown[:150] or _UNKNOWN}~{digest[:12]}"
 
 
 # The document of an artifact: canonical bytes, read back strictly.
@@ -204,8 +210,9 @@ def require_sound(artifact: Artifact) -> None:
     if artifact.file_name.lower() in RESERVED_NAMES:  # many file systems ignore case
         raise DocumentError(f"file_name: {artifact.file_name} is a name that the store uses itself")
     require_part("project", artifact.project)
-    if artifact.subdir:
-        require_part("subdir", artifact.subdir)
+    for name in ("subdir", "commit"):
+        if value := getattr(artifact, name):
+            require_part(name, value)
     _require_companions(artifact)
 
 

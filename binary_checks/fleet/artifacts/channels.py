@@ -66,7 +66,7 @@ def require_free(store: Store, channel: str, artifact: Artifact) -> None:
     for each in store.names(f"{folder}/"):
         if each.name != name and each.name.lower() == name.lower():
             raise ArtifactRefusedError(
-                f"{artifact.file_name}: the channel {channel} has {each.name.rpartition('/')[2]}, "
+                f"{artifact.label}: the channel {channel} has {each.name.rpartition('/')[2]}, "
                 "which installers and some file systems take for the same name"
             )
 
@@ -76,7 +76,7 @@ def _require_same_bytes(store: Store, channel: str, artifact: Artifact) -> None:
     content = store.read(name, _LONGEST)
     if content is not None and (found := _read_member(store, name, content)) != artifact.sha256:
         raise ArtifactRefusedError(
-            f"{artifact.file_name}: the channel {channel} has other bytes under that name: "
+            f"{artifact.label}: the channel {channel} has other bytes under that name: "
             f"sha256 {found}, but this file has {artifact.sha256}; a rebuilt file needs a new "
             "version or build number"
         )

@@ -131,7 +131,7 @@ def choose_members(
     chosen = [each for each in artifacts if not selection.unmet(each)]
     if not chosen:
         raise ProfileError(f"the channel {channel} has no file that matches")
-    return sorted(chosen, key=lambda each: (each.project, each.file_name))
+    return sorted(chosen, key=lambda each: (each.project, each.file_name, each.sha256))
 
 
 def _find_named(members: Iterable[ChannelMember], name: str, channel: str) -> list[ChannelMember]:

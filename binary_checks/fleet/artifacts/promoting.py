@@ -398,7 +398,7 @@ def restore(store: Store, channel: str, artifact: Artifact, *, dry: bool = False
     try:
         fetch_object(store, artifact.object_name, artifact.sha256, artifact.size)
     except RecordError as error:
-        raise ArtifactRefusedError(f"{artifact.file_name}: {error}") from None
+        raise ArtifactRefusedError(f"{artifact.label}: {error}") from None
     return dry or join_channel(store, channel, artifact)
 
 

@@ -138,7 +138,7 @@ def _verify_file(store: Store, artifact: Artifact) -> list[Remark]:
         partial(fetch_object, store, *each) for each in _list_objects(artifact)
     ]
     steps.append(partial(_verify_statements, store, artifact))
-    return [remark for step in steps for remark in _guard(artifact.file_name, step)]
+    return [remark for step in steps for remark in _guard(artifact.label, step)]
 
 
 def _list_objects(artifact: Artifact) -> Iterator[tuple[str, str, int]]:
@@ -227,7 +227,7 @@ def _verify_member(
         else:
             return True, ""
     none = "it has no promotion record: it bypassed the gate"
-    return recorded, f"{member.file_name}: {next(iter(faults), none)}"
+    return recorded, f"{artifact.label}: {next(iter(faults), none)}"
 
 
 def _require_pass(

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from binary_checks.command.actions import ARTIFACT
-from binary_checks.fleet.artifacts import list_artifacts
-from binary_checks.fleet.store import open_store
+from binary_checks.errors import ArtifactRefusedError
+from binary_checks.fleet.artifacts import (
+    Artifact,
+    join_channel,
+    list_artifacts,
+    list_members,
+    list_withdrawn,
+)
+from binary_checks.fleet.store import is_safe_part, member_name, open_store
 from fixtures.build_elf import build_elf
+from tests.fleet.artifacts.release_desk import GOOD, Desk
 
 NAME = "libmxnet.so"
 MUSL = "libc.musl-x86_64.so.1"
@@ -118,3 +126,92 @@ def test_linking_that_the_bytes_contradict_is_refused(
     words = ["push", str(path), "--store", kept, "--project", "mxnet", "--commit", COMMIT]
     assert ARTIFACT.run([*words, "--set", "linked=static"]) == 1
     assert "linked: static is set by hand, but" in capsys.readouterr().err
+
+
+# In a channel, one name stands for one file of each variant.
+
+LINUX = {"system": "linux", "architecture": "x86_64", "branch": "main", "commit": COMMIT}
+VARIANTS: tuple[dict[str, str], ...] = (
+    *({**LINUX, "variant": each, "linked": how} for each in ("cpu", "cu12")
+      for how in ("static", "dynamic")),
+    {**LINUX, "variant": "cpu", "linked": "static", "blas": "mkl"},
+    {**LINUX, "variant": "cpu", "linked": "static", "branch": "release/1.9"},
+    {**LINUX, "variant": "cpu", "linked": "static", "branch": "release.1.9"},
+    {**LINUX, "variant": "cpu", "linked": "static", "openmp": "intel"},
+    {**LINUX, "variant": "cpu", "linked": "static", "architecture": "aarch64"},
+    {**LINUX, "variant": "cpu", "linked": "static", "system": "macos"},
+)  # fmt: skip
+
+
+def fill(desk: Desk) -> list[Artifact]:
+    """Push all of them, each with its verdict, into the channel test."""
+    return [
+        desk.push(str(number), *GOOD, name=NAME, kind="library", project="mxnet", **each)
+        for number, each in enumerate(VARIANTS)
+    ]
+
+
+def test_ten_variants_of_one_name_are_in_one_channel(desk: Desk) -> None:
+    made = fill(desk)
+    status, said, _ = desk.promote("--where", "project=mxnet")
+    assert status == 0
+    assert f"{NAME} (1.0,main,linux,x86_64,cpu,static): promoted" in said.splitlines()
+    assert said.splitlines()[-1] == "10 promoted"
+    assert desk.released() == [NAME] * 10
+    kept = {each.sha256 for each in list_members(desk.store, "release")}
+    assert kept == {each.sha256 for each in made}
+    folders = {name.split("/")[3].partition("~")[0] for name in desk.names("channels/release/")}
+    assert {
+        "1.0,main,linux,x86_64,cu12,dynamic",
+        "1.0,main,linux,x86_64,cpu,intel,static",
+    } <= folders
+    assert made[0].object_name.startswith("files/mxnet/1.0,main,linux,x86_64,cpu,static~")
+    assert made[0].object_name.endswith(f"/{COMMIT[:12]}/{made[0].sha256}/{NAME}")
+    assert desk.do("verify")[0] == 0
+
+
+def test_other_bytes_of_one_variant_are_refused_whatever_their_commit(desk: Desk) -> None:
+    made = fill(desk)
+    assert desk.promote("--where", "project=mxnet")[0] == 0
+    other = replace(made[0], sha256="f" * 64, commit="d" * 40)
+    with pytest.raises(ArtifactRefusedError, match="has other bytes under that name") as refused:
+        join_channel(desk.store, "release", other)
+    assert str(refused.value).startswith(f"{NAME} (1.0,main,linux,x86_64,cpu,static): ")
+
+
+def test_a_variant_that_was_changed_or_swapped_is_named(desk: Desk) -> None:
+    made = fill(desk)
+    assert desk.promote("--where", "project=mxnet")[0] == 0
+    desk.store.delete(made[2].object_name)
+    desk.store.create(made[2].object_name, b"others")
+    status, said, _ = desk.do("verify")
+    assert status == 1
+    first, *rest = said.splitlines()
+    assert first.startswith(f"{NAME} (1.0,main,linux,x86_64,cu12,static): ")
+    assert "do not match" in first
+    assert rest[-1].startswith("1 fault")
+    one, two = (member_name("release", each.folder, NAME) for each in (made[0], made[1]))
+    desk.store.delete(one)
+    desk.store.create(one, desk.store.read(two) or b"")
+    assert (
+        "its artifact.json calls it mxnet/1.0,main,linux,x86_64,cpu,dynamic~"
+        in desk.do("verify")[1]
+    )
+
+
+def test_one_variant_is_withdrawn(desk: Desk) -> None:
+    made = fill(desk)
+    conditions = "linked=dynamic variant=cu12"
+    words = ("--channel", "test", "--reason", "wrong", "--where", conditions, NAME)
+    status, said, _ = desk.do("withdraw", *words)
+    assert (status, said) == (0, f"{NAME} (1.0,main,linux,x86_64,cu12,dynamic): withdrawn\n")
+    assert list_withdrawn(desk.store, "test") == {made[3].sha256: "wrong"}
+
+
+def test_variants_that_differ_never_share_a_folder() -> None:
+    folders = {
+        Artifact(sha256="a", file_name=NAME, size=1, kind="library", project="x", **each).folder
+        for each in (*VARIANTS, {"blas": "mkl"}, {"openmp": "mkl"}, {}, {"branch": "..."})
+    }
+    assert len(folders) == len(VARIANTS) + 4
+    assert all(is_safe_part(part) for each in folders for part in each.split("/"))

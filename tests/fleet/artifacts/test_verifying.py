@@ -97,7 +97,7 @@ def test_bytes_that_changed_are_found(kept: Store, wheel: Path) -> None:
         put(kept, name, bytes(content))
     faults = find(kept, "release")
     for each in found.values():
-        assert any(f.startswith(f"{each.file_name}: ") and f.endswith(WRONG) for f in faults)
+        assert any(f.startswith(f"{each.label}: ") and f.endswith(WRONG) for f in faults)
 
 
 def test_a_package_beside_its_index_with_other_bytes_is_found(kept: Store) -> None:
@@ -131,7 +131,7 @@ def test_a_license_that_is_another_one_or_gone_is_found(kept: Store, content: by
     (beside,) = library.companions
     put(kept, library.name_companion(beside), content)
     (fault,) = find(kept)
-    assert fault.startswith(f"libfoo.so.1: {kept.url}: ")
+    assert fault.startswith(f"{library.label}: {kept.url}: ")
     assert fault.endswith(f"/MIT{': missing' if content is None else WRONG}")
 
 
@@ -287,6 +287,6 @@ def test_bytes_without_end_are_not_fetched(kept: Store, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(kept, "pieces", pieces)
     faults = find(kept, "release")
-    names = {each.file_name for each in artifacts_of(kept).values()}
+    names = {each.label for each in artifacts_of(kept).values()}
     assert {fault.partition(": ")[0] for fault in faults if fault.endswith(WRONG)} >= names
     assert len(sent) < 300  # up to 16 MiB of METADATA
