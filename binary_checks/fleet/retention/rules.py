@@ -243,7 +243,7 @@ def _keep_members(
     for member in chosen:
         artifact = history.artifacts[member.sha256]
         axes = (str(getattr(artifact, axis)) for axis in FILE_AXES)
-        configuration = (artifact.kind, artifact.project, artifact.subdir, *axes)
+        configuration = (artifact.kind, artifact.project, artifact.subdir, artifact.branch, *axes)
         groups[configuration].append((member, artifact))
     for members in groups.values():
         newest_first = sorted(members, key=lambda pair: _age(pair[1]), reverse=True)

@@ -121,6 +121,12 @@ def test_the_newest_of_each_configuration_stay() -> None:
     assert left(found) == lost(found) == {1, 2, 3, 4}
 
 
+def test_builds_of_a_branch_push_out_none_of_another_branch() -> None:
+    builds = [artifact(1, branch="release/1.0"), *(artifact(n, branch="main") for n in (2, 3, 4))]
+    found = expire(history_of({"nightly": builds}), "nightly", NOW, keep=2)
+    assert left(found) == lost(found) == {2}
+
+
 def test_what_the_conditions_do_not_select_stays_and_takes_nobodys_place() -> None:
     builds = [artifact(n, branch="main") for n in range(1, 5)]
     builds += [artifact(n, branch="release/1.0") for n in range(11, 15)]
