@@ -171,7 +171,7 @@ def test_a_file_whose_bytes_were_changed_is_refused(
         tags=ANY,
         members={"my_helper.py": "version = 'evil'\n"},
     )
-    next(kept.rglob("my_helper-2.0-*.whl")).write_bytes(other.read_bytes())
+    next((kept / "files").rglob("my_helper-2.0-*.whl")).write_bytes(other.read_bytes())
     with serve_folder(kept) as front:
         index = f"{front.url}/simple/release/"
         done = install(tmp_path / "out", "--index-url", index, named="my-helper")

@@ -163,8 +163,9 @@ def test_of_16_pushes_of_other_bytes_under_one_name_one_wins(
     assert {each.returncode for each in lost} == {1}
     assert all("the channel test has other bytes under that name" in each.stderr for each in lost)
     (member,) = list_members(store)
+    (artifact,) = list_artifacts(store, [member.sha256])
     winner = wheels[ended.index(won[0])]
-    assert store.read(member.object_name) == winner.read_bytes()
+    assert store.read(artifact.object_name) == winner.read_bytes()
     again = run(*push(url, winner))
     assert again.returncode == 0
 
