@@ -231,7 +231,7 @@ def _print_pushed(path: Path, end: PushEnd | BinaryChecksError, request: PushReq
         text = str(end)
         complain(text if one_line(path.name) in text else f"{path.name}: {text}")
         return status_of(end)
-    print(one_line(f"{end.artifact.label}: {_format_places(end, request)}"), flush=True)
+    print(one_line(f"{end.artifact.file_name}: {_format_places(end, request)}"), flush=True)
     for remark in end.remarks:
         complain(f"{end.artifact.file_name}: {remark}")
     return 0

@@ -127,12 +127,12 @@ class Artifact:
         return f"{self.object_name}.metadata"
 
     def name_companion(self, companion: CompanionFile) -> str:
-        """Return the name of a license or a dependency, with its own SHA-256.
+        """Return the name of a license or a dependency, with the beginning of its SHA-256.
 
         Pushes of the same artifact with different companions therefore do not interfere.
         """
         base = companion.path.rpartition("/")[2]
-        return f"{self.file_prefix}with/{companion.sha256}/{base}"
+        return f"{self.file_prefix}with/{companion.sha256[:16]}/{base}"
 
 
 _VARIANT = ("version", "branch", "pull_request", *FILE_AXES)
@@ -146,7 +146,7 @@ def _name_variant(artifact: Artifact) -> str:
     values = [str(getattr(artifact, name)) for name in _VARIANT]
     shown = ",".join(_UNSHOWN.sub("_", each) for each in values if each).lstrip(",.+-")
     digest = hashlib.sha256(dump(values).encode()).hexdigest()
-    return f"{shown[:150] or _UNKNOWN}~{digest[:12]}"
+    return f"{shown[:100] or _UNKNOWN}~{digest[:12]}"
 
 
 # The document of an artifact: canonical bytes, read back strictly.

@@ -78,7 +78,7 @@ _ATTEMPT = re.compile(
 )
 
 _ARTIFACT = re.compile(rf"{PACKAGES}[0-9a-f]{{2}}/([0-9a-f]{{64}})/artifact\.json")
-_FILE = re.compile(rf"{FILES}(?:[^/]+/)+?([0-9a-f]{{64}})/(?:with/[0-9a-f]{{64}}/)?[^/]+")
+_FILE = re.compile(rf"{FILES}(?:[^/]+/)+?([0-9a-f]{{64}})/(?:with/[0-9a-f]{{16}}/)?[^/]+")
 _MEMBER = re.compile(rf"{CHANNELS}([^/]+)/([^/]+(?:/[^/]+)?)/([^/]+)")
 
 

@@ -82,7 +82,7 @@ def with_objects(history: StoreHistory) -> StoreHistory:
     )
 
 
-BESIDE = ("a.whl", "a.whl.metadata", f"with/{digest(1)}/MIT")
+BESIDE = ("a.whl", "a.whl.metadata", f"with/{digest(1)[:16]}/MIT")
 
 
 def list_kept(sha256: str) -> list[str]:
