@@ -326,7 +326,7 @@ def run_withdraw(arguments: Sequence[str]) -> int:
             "artifact withdraw: --reason is empty: installers show the reason to users"
         )
     store = open_store(options.store)
-    chosen = choose_members(store, channel, options.names, read_selection(options.where))
+    chosen = choose_members(store, channel, options.names, read_selection(options.where, own=True))
     for artifact in chosen:
         new = withdraw(
             store,

@@ -71,7 +71,7 @@ def run_prune_channels(arguments: Sequence[str]) -> int:
         parser.error(f"--days: 0 to {_MOST_DAYS:,}")
     store, channel, now = open_store(options.store), options.channel, datetime.now(timezone.utc)
     history = read_history(store, channel)
-    selection = read_selection(options.where)
+    selection = read_selection(options.where, own=True)
     retention = expire(
         history, channel, now, keep=options.keep, days=options.days, selection=selection
     )

@@ -138,6 +138,7 @@ class Artifact:
 _VARIANT = ("version", "branch", "pull_request", *FILE_AXES)
 """The fields in which files of one name and project differ; the commit is not one of them."""
 _UNKNOWN = "unknown"
+_HEX = re.compile("[0-9a-f]*")
 _UNSHOWN = re.compile(r"[^A-Za-z0-9.+-]+")
 
 
@@ -210,9 +211,12 @@ def require_sound(artifact: Artifact) -> None:
     if artifact.file_name.lower() in RESERVED_NAMES:  # many file systems ignore case
         raise DocumentError(f"file_name: {artifact.file_name} is a name that the store uses itself")
     require_part("project", artifact.project)
-    for name in ("subdir", "commit"):
-        if value := getattr(artifact, name):
-            require_part(name, value)
+    if artifact.subdir:
+        require_part("subdir", artifact.subdir)
+    if not _HEX.fullmatch(artifact.commit):
+        raise DocumentError(f"commit: {artifact.commit!r:.80} is not a hash")
+    for part in artifact.folder.split("/"):
+        require_part("version", part)
     _require_companions(artifact)
 
 

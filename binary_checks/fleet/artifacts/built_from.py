@@ -62,7 +62,7 @@ _FORMS: Mapping[str, re.Pattern[str]] = {
     "commit": re.compile(r"(.*)"),
     # refs/tags/v1 is no branch; Jenkins' git plugin names the remote, too
     "branch": re.compile(r"(?:refs/heads/|origin/)?(?!refs/)(.*)"),
-    "pull_request": re.compile(r"(?:(?:refs|https?://.*)/[a-z_-]+/)?(\d+)(?:/[a-z]+)?", re.ASCII),
+    "pull_request": re.compile(r"(?:refs/pull/|https?://.*/)?(\d+)(?:/merge|/head)?", re.ASCII),
 }
 """Field -> the form that its value has in variables."""
 _VALID: Mapping[str, Callable[[str], object]] = {

@@ -30,7 +30,7 @@ from binary_checks.fleet.store import (
 from binary_checks.fleet.store.kept_facts import keep_facts
 
 _LONGEST = 16 << 20  # bytes of a document
-_ONCE = ("file_name", "size", "kind", "project", "version", "subdir", "branch", *FILE_AXES)
+_ONCE = ("file_name", "size", "kind", "project", "version", "subdir", *FILE_AXES)
 """Fields that every push of the same bytes must agree on."""
 
 
@@ -128,8 +128,7 @@ def _is_kept(store: Store, artifact: Artifact) -> bool:
     where = f"{artifact.file_name}: {store.url} contains the same bytes"
     for name in _ONCE:
         kept, given = str(getattr(known, name)), str(getattr(artifact, name))
-        # a build of a pull request has no branch, and is often the same after the merge
-        if given and kept != given and (kept or name != "branch"):
+        if given and kept != given:
             message = f"with {name} {kept}" if kept else f"without {name}"
             raise ArtifactRefusedError(f"{where} {message}, but this push states {given}")
     kept_companions = {(each.path, each.sha256) for each in known.companions}

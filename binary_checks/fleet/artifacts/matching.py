@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -51,6 +51,7 @@ class Selection:
     """The conditions for artifacts that a user states; without any, all artifacts match."""
 
     globs: tuple[tuple[str, str], ...] = ()  # (field, glob)
+    own: bool = False  # whether a value that a file merely supports does not meet a condition
 
     def unmet(self, artifact: Artifact) -> list[str]:
         """Return the conditions that an artifact does not meet: ["python 3.11 and not 3.12"]."""
@@ -58,24 +59,30 @@ class Selection:
             f"{name} {_show(artifact, name)} and not {glob}"
             for name, glob in self.globs
             if not _meets(artifact, name, glob)
+            or (
+                (self.own and name in FILE_AXES and glob != _NONE)
+                and not is_itself(artifact, name, glob)
+            )
         ]
 
 
-def read_selection(where: Iterable[str]) -> Selection:
+def read_selection(where: Iterable[str], *, own: bool = False) -> Selection:
     """Return a user's conditions, such as ``variant=cu* linked=static branch=main``.
 
-    Raises ProfileError if no artifact could meet them.
+    With ``own``, for what is deleted or withdrawn, ``python=3.12`` does not select a wheel that
+    works there, too. Raises ProfileError if no artifact could meet them.
     """
     globs: list[tuple[str, str]] = []
     for text in where:
         globs += read_condition(text, "--where", dict.fromkeys(FIELDS, str)).globs
+    globs = [(name, glob.lower() if name in _DIGITS else glob) for name, glob in globs]
     for name, glob in globs:
-        if name in _DIGITS and not _HEX.fullmatch(glob):
+        if name in _DIGITS and glob != _NONE and not _HEX.fullmatch(glob):
             raise ProfileError(f"--where: {name}={glob:.80}: not 7 to 64 hexadecimal digits")
         known = dict.fromkeys((*CHOICES.get(name, (glob,)), _NONE))
         if not any(fnmatchcase(each, glob) for each in known):
             reject_unknown([glob], known, "--where", name)
-    return Selection(globs=tuple(globs))
+    return Selection(globs=tuple(globs), own=own)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,7 +102,7 @@ def list_found(
     An invalid document adds a line to ``broken``; without ``broken`` it raises RecordError.
     """
     having: dict[str, list[str]] = {}
-    for channel in channels or ("",):
+    for channel in dict.fromkeys(channels) or ("",):
         for member in list_members(store, channel, broken):
             having.setdefault(member.sha256, []).append(member.channel)
     digests = list(having) if channels else None
@@ -147,7 +154,8 @@ def _find_named(members: Iterable[ChannelMember], name: str, channel: str) -> li
         raise ProfileError(f"{shown}: the channel {channel} has no such project or file")
     if bare != name and path.is_file():
         digest = hash_file(path).sha256
-        if digest not in {each.sha256 for each in found}:
+        found = [each for each in found if each.sha256 == digest]
+        if not found:
             raise ProfileError(
                 f"{shown}: the channel {channel} has no file with its SHA-256, {digest}"
             )
@@ -190,10 +198,10 @@ def format_nearest(found: Sequence[FoundArtifact], selection: Selection) -> str:
 
 def _meets(artifact: Artifact, name: str, glob: str) -> bool:
     value: str = getattr(artifact, name)
-    if name in _DIGITS:
-        return value.startswith(glob)
     if glob == _NONE:
         return not value
+    if name in _DIGITS:
+        return value.startswith(glob)
     if name == "project":
         return _is_project(value, glob)
     if name == "version":
@@ -218,6 +226,7 @@ def is_itself(artifact: Artifact, name: str, glob: str) -> bool:
 def stands_for(cell: Cell, artifact: Artifact) -> bool:
     """Return whether an artifact may be the file of a cell: no axis that both have differs."""
     wanted = {**cell.axes, "system": libc_of(cell.system)}
+    artifact = replace(artifact, requires_python="")  # which may leave out a part of a version
     return all(
         not value or not getattr(artifact, name) or _meets(artifact, name, value)
         for name, value in wanted.items()

@@ -154,7 +154,9 @@ def _decide_promotion(
         require_free(store, gate.channel, artifact)
         evidence = collect_evidence(store, artifact, gate.keys)
     except ArtifactRefusedError as error:
-        return candidate.refuse("in a channel, a file name always means the same file", str(error))
+        return candidate.refuse(
+            "in a channel, a name of one variant always means the same file", str(error)
+        )
     except RecordError as error:
         return candidate.refuse("somebody tampered with the store", str(error))
     decision = decide(gate, evidence, settings.now)

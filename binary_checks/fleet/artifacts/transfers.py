@@ -99,8 +99,9 @@ def push_file(store: Store, path: Path, request: PushRequest) -> PushEnd:
             require_sound(artifact)
         except DocumentError as error:  # the package's own metadata is at fault
             raise PackageError(f"{path.name}: {error}") from None
+        kept = find_artifact(store, file.sha256) or artifact  # a push changes no record
         for channel in request.channels:
-            require_free(store, channel, artifact)
+            require_free(store, channel, kept)
         incoming = Incoming(
             file=file, companions=request.companions, metadata=texts.metadata, facts=facts
         )

@@ -129,7 +129,7 @@ def retain(
     wanted = frozenset(holding).union(*of_kept, *history.held.values())
     # A package that no night has used may have been pushed just now.
     stray = {digest_of(each.name) for each in history.facts}
-    stray -= {digest_of(each.name) for each in history.packages}
+    stray -= {digest_of(each.name) for each in history.packages} | {""}
     superfluous = (history.known | stray) - wanted
     gone = {(each.cell, each.night) for each in history.past} - kept.keys()
     attempts = [each for each in history.attempts if _entry_of(each.name) in gone]

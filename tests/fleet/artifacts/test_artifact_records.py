@@ -66,6 +66,7 @@ def test_its_document_is_as_the_schema_says() -> None:
         (changed(branch="a b"), "branch: 'a b' is not the name of a branch"),
         (changed(size=-1), "size: less than 0"),
         (changed(file_name="../x.whl"), "file_name: '../x.whl' cannot name an object"),
+        (changed(commit="aaaaaaaaaaa.b"), "commit: 'aaaaaaaaaaa.b' is not a hash"),
         (changed(file_name="with"), "a name that the store uses itself"),
         (changed(file_name="Licenses"), "a name that the store uses itself"),
         (changed(project="a/b"), "project: 'a/b' cannot name an object"),

@@ -13,6 +13,7 @@ from binary_checks.fleet.artifacts import (
     Artifact,
     FoundArtifact,
     choose,
+    find_with_gpu,
     format_nearest,
     keep_latest,
     read_selection,
@@ -20,6 +21,7 @@ from binary_checks.fleet.artifacts import (
     tell_apart,
     write_found,
 )
+from binary_checks.fleet.night import Cell
 from binary_checks.knowledge.configurations import same_version
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -57,6 +59,9 @@ def make(**said: str) -> FoundArtifact:
         ({"system": "any", "architecture": "any"}, "system=linux architecture=x86_64", True),
         ({"architecture": "arm64, x86_64"}, "architecture=arm64", True),
         ({"project": "ruamel-yaml"}, "project=ruamel.yaml", True),
+        ({}, f"commit={'C' * 9}", True),
+        ({}, "commit=none", False),
+        ({"commit": ""}, "commit=none", True),
         ({"version": "1.0"}, "version=1", True),
         ({"version": "1.0+cu126"}, "version=1.0*", True),
         ({"version": "1.1"}, "version=1.0", False),
@@ -162,3 +167,16 @@ def test_what_is_found_is_a_document_as_its_schema_says() -> None:
     document["artifacts"][0]["artifact"]["size"] = "big"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(document, schema)
+
+
+def test_what_is_deleted_has_the_value_itself() -> None:
+    builds = [make(python=each) for each in ("3.12", "3.9+", "any")]
+    own = read_selection(["python=3.12"], own=True)
+    assert choose(builds, own) == builds[:1]
+    assert len(choose(builds, read_selection(["python=3.12"]))) == 3
+
+
+def test_a_cell_with_a_gpu_asks_for_a_file_that_leaves_out_a_part_of_its_python() -> None:
+    cell = Cell(id="a", project="demo", python="3.12", gpu=True)
+    found = make(python="3.9+", requires_python=">=3.9,!=3.12.99,<3.12.8").artifact
+    assert find_with_gpu([cell], [found]) == {found.sha256}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command.actions import ARTIFACT
+from binary_checks.documents.json_values import DocumentError
 from binary_checks.errors import ArtifactRefusedError
 from binary_checks.fleet.artifacts import (
     Artifact,
@@ -17,6 +18,7 @@ from binary_checks.fleet.artifacts import (
     list_members,
     list_withdrawn,
 )
+from binary_checks.fleet.artifacts.artifact import require_sound
 from binary_checks.fleet.store import is_safe_part, member_name, open_store
 from fixtures.build_elf import build_elf
 from tests.fleet.artifacts.release_desk import GOOD, Desk
@@ -215,3 +217,21 @@ def test_variants_that_differ_never_share_a_folder() -> None:
     }
     assert len(folders) == len(VARIANTS) + 4
     assert all(is_safe_part(part) for each in folders for part in each.split("/"))
+
+
+def test_the_path_of_a_file_means_that_variant_alone(desk: Desk) -> None:
+    made = fill(desk)
+    path = desk.folder / "own" / NAME
+    path.parent.mkdir()
+    path.write_bytes(desk.store.read(made[4].object_name) or b"")
+    status, said, _ = desk.do("withdraw", "--channel", "test", "--reason", "wrong", path)
+    assert (status, said.count("withdrawn")) == (0, 1)
+    assert list_withdrawn(desk.store, "test") == {made[4].sha256: "wrong"}
+
+
+def test_a_variant_that_no_store_can_name_is_refused() -> None:
+    artifact = Artifact(
+        sha256="a" * 64, file_name=NAME, size=1, kind="library", project="x", version="NUL.1"
+    )
+    with pytest.raises(DocumentError, match="cannot name an object of a store"):
+        require_sound(artifact)

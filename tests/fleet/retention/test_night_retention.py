@@ -167,6 +167,12 @@ def test_an_expiring_channel_holds_nothing_and_loses_what_goes() -> None:
     )
 
 
+def test_other_files_below_facts_stay() -> None:
+    history = history_of({"a": "X" * 9})
+    facts = (*history.facts, Stored(name="facts/README.txt", size=1))
+    assert "facts/README.txt" not in names(retain(replace(history, facts=facts)))
+
+
 def test_what_refers_to_something_goes_before_it() -> None:
     kinds = ["results/", "/failed/", "channels/", "facts/", "/artifact.json"]
     history = history_of({"a": "·" * 9, "b": "X" * 9})
