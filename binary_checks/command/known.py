@@ -86,6 +86,9 @@ def _find_unmatched(listed: KnownList, url: str) -> frozenset[KnownProblem]:
     """Return the keys of the entries that matched nothing in the latest nights."""
     store = open_store(url)
     nights = closed_nights(store)[-LOOKED_AT:]
+    if not nights:
+        complain(f"known expire: {store.url}: no night is closed, so only dates decide")
+        return frozenset()
     with open_tables(store, tables=("cells",), nights=nights) as connection:
         ended = list_ended(connection)
     found = find_removable(listed.entries, read_waived_nights(store, ended))

@@ -138,10 +138,13 @@ def _read_parameters(arguments: Iterable[str]) -> dict[str, str]:
 
 
 def _read_stdin() -> str:
-    sql = sys.stdin.read(_LARGEST + 1)
+    sql = sys.stdin.buffer.read(_LARGEST + 1)
     if len(sql) > _LARGEST:  # if it were cut off, it could be a different question
-        raise ProfileError(f"standard input: more than {_LARGEST:,} characters")
-    return sql
+        raise ProfileError(f"standard input: more than {_LARGEST:,} bytes")
+    try:
+        return sql.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ProfileError("standard input: not UTF-8") from None
 
 
 def _read_file(path: Path) -> str:

@@ -83,13 +83,13 @@ class Leader:
         self._reaped = os.wait4(self.pid, os.WNOHANG)  # on macOS before Python 3.13
         return bool(self._reaped[0])
 
-    def wait(self, timeout: float, stop: StopRequest) -> bool:
-        """Wait until the process ends; return whether it reached its time limit.
+    def wait(self, limit: float, stop: StopRequest) -> bool:
+        """Wait until the process ends; return whether it reached its limit, by `time.monotonic`.
 
         At the limit, and if all attempts shall end, ask `binary-checks` to end what it started and
         to clean up; kill it if it does not.
         """
-        limit, timed_out, kill_at = time.monotonic() + timeout, False, math.inf
+        timed_out, kill_at = False, math.inf
         while not self.has_ended():
             late = time.monotonic() > limit
             if (late or stop.made) and kill_at == math.inf:
@@ -146,7 +146,7 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
         _prefer_to_be_killed(process.pid)
         try:
             began(process.pid)
-            timed_out = process.wait(timeout, stop)
+            timed_out = process.wait(start + timeout, stop)
         finally:
             status, cpu_seconds, peak_memory = process.reap()
         seconds = time.monotonic() - start

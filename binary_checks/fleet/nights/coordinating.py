@@ -101,6 +101,7 @@ class Coordinator:
         self._running: dict[_Key, tuple[AttemptTask, Future[Attempt]]] = {}
         self._events: SimpleQueue[tuple[AttemptTask, Future[Attempt]] | None] = SimpleQueue()
         self._stopped, self._interrupts = "", 0
+        self._unstored = ""  # why an attempt counts for nothing, which another run makes again
 
     def interrupt(self) -> None:
         """Stop; a second call stops immediately. Signal handlers may call this."""
@@ -123,7 +124,7 @@ class Coordinator:
         return NightOutcome(
             ends={name: self._end_of(planned) for name, planned in self._chosen.items()},
             waiting=tuple(each.cell.id for each in ready if self._waits(each)),
-            stopped=self._stopped,
+            stopped=self._stopped or self._unstored,
             interrupted=self._interrupts > 0,
             seconds=time.monotonic() - start,
         )
@@ -266,7 +267,8 @@ class Coordinator:
                     self._store, task, make_lost_attempt(task, f"{type(error).__name__}: {error}")
                 )
         except StoreError as error:  # another run of the night makes it
-            self._log.print_line(f"{task.name}: {error}")
+            self._unstored = f"{task.name}: {error}"
+            self._log.print_line(self._unstored)
             return None
 
     # The end of a cell

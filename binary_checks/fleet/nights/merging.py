@@ -156,12 +156,24 @@ def _list_results(stores: Sequence[Store], night: str) -> dict[tuple[str, str], 
     return found
 
 
-def _read_attempts(named: Sequence[_Result], complaints: list[str]) -> Iterator[_Found]:
+def _read_attempts(
+    named: Sequence[_Result], complaints: list[str], *, own: bool = False
+) -> Iterator[_Found]:
+    """Yield the attempts that can be read; the others add a line to ``complaints``.
+
+    With ``own``, for the store into which attempts are copied, a failure of the store is raised: an
+    attempt that was passed over could be the worse result that must not be hidden.
+    """
     for store, name in named:
         try:
             attempt = read_stored_attempt(store.read(name) or b"", name, store.url)
-        except (RecordError, StoreError) as error:
-            complaints.append(f"{error}")
+        except RecordError as error:
+            complaints.append(str(error))
+            continue
+        except StoreError as error:
+            if own:
+                raise
+            complaints.append(str(error))
             continue
         light, digest = replace(attempt, result=None), _identify(attempt)
         yield _Found(store=store, name=name, attempt=light, digest=digest)
@@ -201,7 +213,7 @@ def _merge_stage(
     """
     # an unreadable attempt is lost, but uses its number
     last = max(((split_attempt(name) or ("", "", 0))[2] for _, name in ours), default=0)
-    there = sorted(_read_attempts(ours, []), key=lambda each: each.attempt.number)
+    there = sorted(_read_attempts(ours, [], own=True), key=lambda each: each.attempt.number)
     copied = known = 0
     for history in _best_first(theirs):
         present = {each.digest for each in there}

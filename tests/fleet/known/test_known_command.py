@@ -14,7 +14,7 @@ from binary_checks.command import main
 from binary_checks.fleet.known import LONG
 from binary_checks.fleet.page.night_reading import open_night
 from binary_checks.fleet.page.remarks import REMOVABLE, UNMATCHED
-from binary_checks.fleet.store import frozen_name, plan_name
+from binary_checks.fleet.store import frozen_name, open_store, plan_name
 from binary_checks.fleet.stored_nights import read_plan, write_plan
 from binary_checks.profile import read_known_list
 from fixtures.fleet.nights import Nights, make_nights
@@ -85,6 +85,19 @@ def test_what_matched_nothing_for_five_nights_and_what_expired_goes(
         "you publish it",
     ]
     assert path.read_text() == listed(nights)
+
+
+def test_in_a_store_without_closed_nights_only_dates_decide(
+    nights: Nights, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "known.toml"
+    path.write_text(listed(nights))
+    open_store(str(tmp_path / "store"), make=True)
+    assert expire(path, "--store", str(tmp_path / "store")) == 0
+    printed = capfd.readouterr()
+    left = read_known_list(printed.out.encode(), "printed").entries
+    assert [each.match for each in left] == ["libfoo", "libbar", "libqux"]
+    assert "no night is closed, so only dates decide" in printed.err
 
 
 def test_the_page_lists_it_for_removal(nights: Nights) -> None:

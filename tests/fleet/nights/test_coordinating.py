@@ -102,6 +102,15 @@ def test_what_could_not_be_stored_is_no_attempt_and_is_left_to_another_run(
     assert out.getvalue().splitlines()[1] == "numpy.cpu1: s3://nights: cannot be written: 500"
 
 
+def test_a_night_with_an_attempt_that_could_not_be_stored_has_not_ended(
+    store: Store, tmp_path: Path
+) -> None:
+    cell = plan_cell(tmp_path, "numpy", "exit 6")  # an attempt that is made again
+    outcome = coordinate(store, Scripted(lambda task, run: run(task), fail_to_store), [cell])
+    assert states_of(store) == {"numpy": ["infra"]}
+    assert outcome.stopped == "numpy.cpu2: s3://nights: cannot be written: 500"
+
+
 def test_a_store_that_fails_for_one_cell_ends_no_other(store: Store, tmp_path: Path) -> None:
     cells = [plan_cell(tmp_path, name, "exit 0") for name in ("a", "b")]
     executor = Scripted(*[fail_or_run] * 2)

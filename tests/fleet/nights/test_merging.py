@@ -344,3 +344,22 @@ def test_a_log_that_is_too_large_is_replaced_by_a_line(store: Store, artifacts: 
     (name,) = (each.name for each in store.names(f"night={NIGHT}/succeeded/"))
     kept = store.read(name) or b""
     assert kept.startswith(b"its log was not taken over")
+
+
+def test_a_failure_that_the_store_cannot_read_now_is_not_hidden(
+    store: Store, artifacts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(store, attempt(state=CellState.FAILED, exit_status=1))
+    fill(job(artifacts, "a"), attempt())
+    read, ours = store.read, result_name(NIGHT, "one", "cpu", 1)
+
+    def fail(name: str, *most: int) -> bytes | None:
+        if name == ours:
+            raise StoreError(f"{name}: cannot be read: 503")
+        return read(name, *most)
+
+    monkeypatch.setattr(store, "read", fail)
+    before = names(store)
+    with pytest.raises(StoreError, match="503"):
+        merge_night(store, NIGHT, [artifacts])
+    assert names(store) == before

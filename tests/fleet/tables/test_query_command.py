@@ -133,9 +133,12 @@ def test_a_file_and_stdin_have_sql_of_several_lines(
     (tmp_path / "mine.sql").write_text(sql)
     assert query(str(tmp_path / "mine.sql"), "--csv", nights=nights) == 0
     assert capsys.readouterr().out == "count_star()\n12\n"
-    monkeypatch.setattr("sys.stdin", io.StringIO(sql))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(sql.encode())))
     assert query("-", "--csv", nights=nights) == 0
     assert capsys.readouterr().out == "count_star()\n12\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    assert query("-", "--csv", nights=nights) == 4
+    assert capsys.readouterr().err == "binary-checks: standard input: not UTF-8\n"
 
 
 def test_a_question_that_is_too_long_is_refused_and_not_cut(
