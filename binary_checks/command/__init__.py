@@ -236,6 +236,21 @@ def guard(act: Callable[[], int], *further: type[OSError]) -> int:
         return status_of(error)
 
 
+def read_input(named: str, most: int, where: str) -> bytes:
+    """Return the contents of a file that the user named, or of standard input for ``-``.
+
+    Raises ProfileError if it cannot be read or has more than ``most`` bytes.
+    """
+    from binary_checks.files import read_named
+
+    if named != "-":
+        return read_named(Path(named), most, where)
+    content = sys.stdin.buffer.read(most + 1)
+    if len(content) > most:  # if it were cut off, it could mean something else
+        raise ProfileError(f"{where}: more than {most:,} bytes")
+    return content
+
+
 def read_count(text: str) -> int:
     """Read the value of an option that must be 1 or more."""
     if not text.isdecimal() or int(text) < 1:

@@ -76,8 +76,8 @@ WHERE: Options = {
     "--where": {
         **_REPEATED,
         "metavar": "CONDITION",
-        "help": f'"variant=cu* linked=static branch=main": globs of {", ".join(FIELDS)}; none '
-        "matches a field without a value",
+        "help": f'"variant=cu* linked=static branch=main": globs of {", ".join(FIELDS)}; '
+        'the glob "none" selects files without a value',
     },
 }
 _SELECTION: Options = {

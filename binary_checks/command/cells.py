@@ -10,9 +10,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
-from binary_checks.command import SubcommandParser, suggest
+from binary_checks.command import SubcommandParser, read_input, suggest
 from binary_checks.errors import ProfileError
-from binary_checks.files import read_named
 from binary_checks.fleet.cells import (
     ALSO,
     CELLS_SCHEMA,
@@ -25,6 +24,7 @@ from binary_checks.fleet.cells import (
     choose_cells,
     read_cells,
     read_one_off,
+    require_value,
     write_cells,
     write_cells_file,
 )
@@ -106,8 +106,9 @@ def _write_cells_file(options: argparse.Namespace) -> int:
     form, _, file = named.partition(":")
     if form != "cibuildwheel" or not file:
         raise ProfileError(f"--from {named:.80}: not {_FOREIGN}")
-    content = sys.stdin.buffer.read() if file == "-" else read_named(Path(file), _LARGEST, named)
-    text, left = write_cells_file(content.decode("utf-8-sig", "replace"), named, options.project)
+    project = require_value("project", options.project, "--project")
+    content = read_input(file, _LARGEST, named).decode("utf-8-sig", "replace")
+    text, left = write_cells_file(content, named, project)
     print(text, end="")
     if left:
         message = f"{len(left):,} left out, which no cell stands for: {', '.join(left)}"

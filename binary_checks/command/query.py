@@ -16,10 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any
 
-from binary_checks.command import SubcommandParser, guard, read_count, suggest
+from binary_checks.command import SubcommandParser, guard, read_count, read_input, suggest
 from binary_checks.documents.json_values import dump
 from binary_checks.errors import ProfileError
-from binary_checks.files import read_named
 from binary_checks.fleet.store import open_store
 from binary_checks.fleet.stored_nights import closed_nights
 from binary_checks.fleet.tables.table_questions import QueryAnswer, ask, shipped_queries
@@ -28,11 +27,9 @@ from binary_checks.reports.markdown import format_cell
 from binary_checks.reports.verdict_texts import count
 from binary_checks.safe_text import MOST_OF_A_RUN, cut, one_line
 
-# ``binary-checks query``: answer a shipped question, or SQL, about the nights of a store.
-
 _PURPOSE = "Ask the nights of a store: a shipped question by its name, or a SELECT of your own."
 _OWN = 'or SQL: binary-checks query "SELECT state, count(*) FROM cells GROUP BY ALL" --store URL'
-_LARGEST = 1 << 20  # bytes, or characters, of SQL
+_LARGEST = 1 << 20  # bytes of SQL
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -116,10 +113,12 @@ def _read_question(question: str) -> str:
     known = shipped_queries()
     if question in known:
         return known[question].sql
-    if question == "-":
-        return _read_stdin()
-    if question.endswith(".sql"):
-        return _read_file(Path(question))
+    if question == "-" or question.endswith(".sql"):
+        where = "standard input" if question == "-" else f"{Path(question).name}: cannot be read"
+        try:
+            return read_input(question, _LARGEST, where).decode("utf-8")
+        except UnicodeDecodeError:
+            raise ProfileError(f"{where}: not UTF-8") from None
     if question.strip() and not question.replace("-", "").replace("_", "").isalnum():
         return question
     names = ", ".join(known)
@@ -135,24 +134,6 @@ def _read_parameters(arguments: Iterable[str]) -> dict[str, str]:
             raise ProfileError(f"query: {argument}: not a parameter: give NAME=VALUE")
         found[name] = value
     return found
-
-
-def _read_stdin() -> str:
-    sql = sys.stdin.buffer.read(_LARGEST + 1)
-    if len(sql) > _LARGEST:  # if it were cut off, it could be a different question
-        raise ProfileError(f"standard input: more than {_LARGEST:,} bytes")
-    try:
-        return sql.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ProfileError("standard input: not UTF-8") from None
-
-
-def _read_file(path: Path) -> str:
-    where = f"{path.name}: cannot be read"
-    try:
-        return read_named(path, _LARGEST, where).decode("utf-8")
-    except UnicodeDecodeError:
-        raise ProfileError(f"{where}: not UTF-8") from None
 
 
 def _list_queries() -> Iterator[str]:
@@ -256,7 +237,7 @@ def write_json(answer: QueryAnswer) -> Iterator[str]:
 
 
 def format_value(value: Any) -> str:
-    """Return a value as one line, never empty."""
+    """Return a value as one line; "" if it is missing."""
     if value is None:
         return ""
     if isinstance(value, float):

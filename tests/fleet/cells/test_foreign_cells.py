@@ -145,6 +145,7 @@ def test_a_file_that_is_no_text_is_one_line(capsys: pytest.CaptureFixture[str]) 
             ["--from", "cibuildwheel:none", "--project", "x"],
             "cibuildwheel:none: No such file or directory",
         ),
+        (["--from", "cibuildwheel:-", "--project", "a b"], "--project: 'a b'"),
         (["x.toml", "--from", "cibuildwheel:y", "--project", "x"], TOGETHER),
         (["--from", "cibuildwheel:y"], TOGETHER),
         (["--project", "x"], TOGETHER),
