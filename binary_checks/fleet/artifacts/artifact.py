@@ -99,17 +99,22 @@ class Artifact:
         The name of a wheel states its variant, and so does that of a conda package with its subdir.
         All other files of one name are in a folder for each variant.
         """
-        named = self.kind in ("wheel", "conda")
-        inner = self.subdir if named else _name_variant(self)
+        inner = self.subdir if self.kind in _NAMED else _name_variant(self)
         return f"{self.project}/{inner}" if inner else self.project
 
     @property
     def label(self) -> str:
         """Its file name, with its variant if the name does not state it."""
-        if self.kind in ("wheel", "conda"):
+        if self.kind in _NAMED:
             return self.file_name
         variant = _name_variant(self).partition("~")[0]
         return f"{self.file_name} ({variant})" if variant != _UNKNOWN else self.file_name
+
+    @property
+    def configuration(self) -> tuple[str, ...]:
+        """The values that its builds of other versions share."""
+        names = ("project", "kind", "subdir", "branch", *FILE_AXES)
+        return tuple(getattr(self, name) for name in names)
 
     @property
     def file_prefix(self) -> str:
@@ -135,6 +140,8 @@ class Artifact:
         return f"{self.file_prefix}with/{companion.sha256[:16]}/{base}"
 
 
+_NAMED = ("wheel", "conda")
+"""Kinds whose file names state the variant, those of conda packages with their subdir."""
 _VARIANT = ("version", "branch", "pull_request", *FILE_AXES)
 """The fields in which files of one name and project differ; the commit is not one of them."""
 _UNKNOWN = "unknown"

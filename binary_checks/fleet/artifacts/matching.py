@@ -168,11 +168,10 @@ def _is_project(project: str, glob: str) -> bool:
 
 def keep_latest(found: Iterable[FoundArtifact]) -> list[FoundArtifact]:
     """Return the newest version of each configuration; if versions are equal, the last push."""
-    names = ("project", "kind", "subdir", "branch", *FILE_AXES)
     oldest_first = sorted(
         found, key=lambda each: (_rank(each.artifact.version), each.artifact.pushed)
     )
-    newest = {tuple(getattr(each.artifact, name) for name in names): each for each in oldest_first}
+    newest = {each.artifact.configuration: each for each in oldest_first}
     return sorted(newest.values(), key=_order)
 
 

@@ -12,7 +12,6 @@ from packaging.version import Version
 
 from binary_checks.errors import PruneRefusedError
 from binary_checks.fleet.artifacts import (
-    FILE_AXES,
     Artifact,
     ChannelMember,
     Selection,
@@ -242,9 +241,7 @@ def _keep_members(
     groups: dict[tuple[str, ...], list[tuple[ChannelMember, Artifact]]] = defaultdict(list)
     for member in chosen:
         artifact = history.artifacts[member.sha256]
-        axes = (str(getattr(artifact, axis)) for axis in FILE_AXES)
-        configuration = (artifact.kind, artifact.project, artifact.subdir, artifact.branch, *axes)
-        groups[configuration].append((member, artifact))
+        groups[artifact.configuration].append((member, artifact))
     for members in groups.values():
         newest_first = sorted(members, key=lambda pair: _age(pair[1]), reverse=True)
         for place, (member, artifact) in enumerate(newest_first):
