@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -144,11 +145,14 @@ def run_command(  # noqa: PLR0913 - what the process is given, and under what
         process = Leader(command, folder, {**environment, **variables}, descriptors)
         output = OutputDrain(process.output, _LOG)
         _prefer_to_be_killed(process.pid)
+        # what is told of the process may take long, which must not delay its end
+        telling = threading.Thread(target=began, args=(process.pid,))
+        telling.start()
         try:
-            began(process.pid)
             timed_out = process.wait(start + timeout, stop)
         finally:
             status, cpu_seconds, peak_memory = process.reap()
+            telling.join()
         seconds = time.monotonic() - start
         # after a regular exit, the command has ended its own processes
         if status not in EXIT_CODES:

@@ -217,7 +217,9 @@ def _merge_stage(
     copied = known = 0
     for history in _best_first(theirs):
         present = {each.digest for each in there}
-        new = [each for each in history if each.digest not in present]
+        # the folders may contain one store twice
+        unlike = {each.digest: each for each in reversed(history) if each.digest not in present}
+        new = sorted(unlike.values(), key=lambda each: each.attempt.number)
         known += len(history) - len(new)
         if new and _may_follow(there, history, new, complaints):
             for number, each in enumerate(new, last + 1):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import os
 import pickle
 import shutil
@@ -10,6 +12,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
@@ -252,6 +255,41 @@ def test_a_running_attempt_shows_itself_in_the_store(store: Store, tmp_path: Pat
     stop.make()
     thread.join(20)
     assert len(raised) == 1
+    assert names(store) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no signal there says whether a process is")
+def test_a_store_that_hangs_keeps_nothing_running(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, goes_on, pids = StopRequest(), threading.Event(), list[int]()
+    create = store.create
+
+    def hang(name: str, content: bytes | Path) -> bool:
+        if "/running/" in name:
+            assert isinstance(content, bytes)
+            pids.append(json.loads(content)["pid"])
+            assert goes_on.wait(30)
+        return create(name, content)
+
+    def runs() -> bool:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pids[0], 0)
+            return True
+        return False
+
+    monkeypatch.setattr(store, "create", hang)
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_attempt, make_task(store, tmp_path, "sleep 60"), store, stop)
+        while not pids:
+            time.sleep(0.01)
+        assert runs()
+        stop.make(at_once=True)
+        while runs():
+            time.sleep(0.01)
+        assert not running.done()
+        goes_on.set()
+        assert isinstance(running.exception(20), StoppedError)
     assert names(store) == []
 
 

@@ -363,3 +363,11 @@ def test_a_failure_that_the_store_cannot_read_now_is_not_hidden(
     with pytest.raises(StoreError, match="503"):
         merge_night(store, NIGHT, [artifacts])
     assert names(store) == before
+
+
+def test_a_folder_that_is_named_twice_is_merged_once(store: Store, artifacts: Path) -> None:
+    made = job(artifacts, "a")
+    fill(made, attempt(state=CellState.FAILED, exit_status=1), attempt(number=2))
+    merged = merge_night(store, NIGHT, [artifacts, artifacts / "a", artifacts])
+    assert merged.attempts == 2
+    assert len(names(store, f"night={NIGHT}/results/")) == 2
