@@ -194,9 +194,11 @@ def _find_contradiction(attempt: Attempt) -> str:
 
     Other states may come from causes outside the result.
     """
+    if attempt.state not in DECIDED:
+        return ""
     end = ProcessEnd(exit_status=attempt.exit_status, signal=attempt.signal)
     state, reason = decide_state(end, attempt.result, attempt.sha256)
-    if attempt.state not in DECIDED or state is attempt.state:
+    if state is attempt.state:
         return ""
     return f"its result says {state.value}{reason and f': {reason}'}"
 

@@ -70,18 +70,24 @@ def connect(spill: Path | None = None) -> Iterator[Connection]:
 def write_table(connection: Connection, table: str, lines: Path, path: Path) -> None:
     """Write rows, which are lines of JSON, as Parquet.
 
-    Equal rows in any order give the same bytes.
+    Equal rows in any order give the same bytes. Raises GatherError if the disk fails.
     """
+    import duckdb
+
     columns = TABLES[table]
     first = _SORTED_BY[table]
     order = (*first, *(name for name in columns if name not in first))
     types = ", ".join(f"{quote_name(name)}: '{kind}'" for name, kind in columns.items())
     source = f"read_json({quote_text(lines)}, format = 'newline_delimited', columns = {{{types}}})"
-    connection.execute(
-        f"COPY (SELECT {', '.join(map(quote_name, columns))} FROM {source} "  # noqa: S608
-        f"ORDER BY {', '.join(map(quote_name, order))}) TO {quote_text(path)} "
-        "(FORMAT parquet, COMPRESSION zstd)"
-    )
+    try:
+        connection.execute(
+            f"COPY (SELECT {', '.join(map(quote_name, columns))} FROM {source} "  # noqa: S608
+            f"ORDER BY {', '.join(map(quote_name, order))}) TO {quote_text(path)} "
+            "(FORMAT parquet, COMPRESSION zstd)"
+        )
+    except duckdb.IOException as error:
+        reason = str(error).partition("\n")[0]
+        raise GatherError(f"{path.name}: cannot be written: {reason}") from None
 
 
 def quote_name(name: str) -> str:

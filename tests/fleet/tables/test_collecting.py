@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
-from binary_checks.errors import StoreError
+from binary_checks.errors import GatherError, StoreError
 from binary_checks.fleet.night import Attempt
 from binary_checks.fleet.store import (
     Store,
@@ -24,7 +24,7 @@ from binary_checks.fleet.store import (
 from binary_checks.fleet.stored_nights import read_attempt, write_attempt
 from binary_checks.fleet.tables.collecting import NightTables, keep_tables, make_tables
 from binary_checks.fleet.tables.rows import TABLES
-from binary_checks.fleet.tables.views import open_tables
+from binary_checks.fleet.tables.views import connect, open_tables, write_table
 from binary_checks.model import CellState, Entry, Outcome, Problem
 from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.nights import collect as collect_night
@@ -418,3 +418,10 @@ def test_checks_that_report_one_fault_have_one_that_leads(tmp_path: Path) -> Non
             {"cell": cell, "night": made.tonight},
         ).fetchall()
         assert faults == [("malformed-object",)]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device on this system")
+def test_a_table_for_which_there_is_no_room_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "rows").write_text("")
+    with connect(tmp_path) as connection, pytest.raises(GatherError, match=r"^full: cannot be w"):
+        write_table(connection, "parts", tmp_path / "rows", Path("/dev/full"))
