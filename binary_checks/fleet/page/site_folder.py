@@ -85,7 +85,7 @@ def _read_list(text: bytes, folder: Path, maker: str) -> Iterator[str]:
     """Yield the names in the list, except for names that lead out of the folder."""
     try:
         found: Any = json.loads(text)
-        names = found["files"] if found["schema"] == f"binary-checks/{maker}/1" else None
+        names = found["files"] if found["schema"] == _name_schema(maker) else None
     except (ValueError, KeyError, TypeError, RecursionError):
         names = None
     if not isinstance(names, list):
@@ -122,9 +122,7 @@ def _refuse(folder: Path, maker: str, names: Iterable[str], ours: Collection[str
 
 def _note(folder: Path, maker: str, names: Iterable[str]) -> None:
     """Replace the list of our files."""
-    text = (
-        json.dumps({"schema": f"binary-checks/{maker}/1", "files": sorted(names)}, indent=0) + "\n"
-    )
+    text = json.dumps({"schema": _name_schema(maker), "files": sorted(names)}, indent=0) + "\n"
     with replace_file_when_complete(folder / _name_list(maker), 0o644) as file:
         file.write(text.encode())
 
@@ -147,3 +145,7 @@ def _sweep(folder: Path) -> None:
     for path in folder.glob(f"{UNFINISHED}*"):
         if path.lstat().st_mtime < time.time() - _FORGOTTEN:
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+
+
+def _name_schema(maker: str) -> str:
+    return f"binary-checks/{maker}/1"
