@@ -5,13 +5,13 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
 from binary_checks import __version__
-from binary_checks.documents.json_values import DocumentError, read_document
+from binary_checks.documents.json_values import LARGEST, DocumentError, read_document
 from binary_checks.errors import RecordError, StoreError
 from binary_checks.files import open_regular
 from binary_checks.fleet.store import Store
@@ -72,6 +72,9 @@ def identify_facts(store: Store, sha256: str) -> tuple[str, str]:
 
 def _identify(path: Path, sha256: str) -> str:
     """Return the version that wrote a document. Raises RecordError if it is of another package."""
+    with suppress(OSError):  # reading says why
+        if path.stat().st_size > LARGEST:  # gzip would read zeros after the document byte by byte
+            raise RecordError(f"{path.name}: larger than {LARGEST} bytes")
     try:
         document = read_document(path)
         found, written_by = document["package"]["sha256"], str(document["written_by"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -112,3 +113,16 @@ def test_each_version_has_its_own_and_our_own_come_first(store: Store, facts: Pa
     assert find_facts(store, SHA256) == facts_name(SHA256, "99.10")
     assert keep_facts(store, SHA256, facts)
     assert find_facts(store, SHA256) == facts_name(SHA256)
+
+
+@pytest.mark.parametrize("name", ["facts.json", "facts.json.gz"])
+def test_a_document_without_end_is_refused_before_it_is_read(
+    store: Store, facts: Path, tmp_path: Path, name: str
+) -> None:
+    content = facts.read_bytes()
+    path = tmp_path / "endless" / name
+    path.parent.mkdir()
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    os.truncate(path, 1 << 40)  # of zeros, which take no room
+    with pytest.raises(RecordError, match=rf"^{name}: larger than 268435456 bytes$"):
+        keep_facts(store, SHA256, path)
