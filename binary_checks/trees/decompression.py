@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from binary_checks.errors import BrokenDataError, GatherError
 from binary_checks.watchdog import ask
 
-_PIECE = 256 << 10  # bytes of output at a time
+_BLOCK = 256 << 10  # bytes of output at a time
 _FRAMES = 100_000  # streams in one file; pbzip2 writes one for every 900,000 bytes
 # bytes of output that are always read; hashing and searching them takes about five seconds
 _HARMLESS = 512 << 20
@@ -192,7 +192,7 @@ def expand(packed: Iterable[bytes], start: Start) -> Iterator[bytes]:
 
 def _decompress(stream: _Decompressor, packed: bytes, frame: int) -> bytes:
     try:
-        return stream.decompress(packed, _PIECE)
+        return stream.decompress(packed, _BLOCK)
     except (OSError, ValueError) as error:
         if frame > 1:
             raise BrokenDataError("bytes follow its compressed data") from None

@@ -154,7 +154,7 @@ def _keep_file(store: Store, name: str, file: HashedFile) -> None:
 
 # Files of this host, hashed, with a check that they have not changed since.
 
-_PIECE = 1 << 20
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,7 +179,7 @@ def hash_file(path: Path) -> HashedFile:
     try:
         with open_regular(path, follow=True) as file:
             before = os.fstat(file.fileno())
-            digest = hash_pieces(iter(partial(file.read, _PIECE), b""))
+            digest = hash_pieces(iter(partial(file.read, _BLOCK), b""))
             after = os.fstat(file.fileno())
     except OSError as error:
         raise ProfileError(f"{path}: cannot be read: {error.strerror or error}") from None

@@ -34,7 +34,7 @@ _VERSION = re.compile(rb"^Version:[ \t]*([^\r\n]*?)[ \t]*(\r?)$", re.MULTILINE |
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, lengths of the name and the extra field
 _SIGNATURE = b"PK\x03\x04"
 _ZIP64 = 1  # id of the extra field with sizes of 8 bytes
-_PIECE = 1 << 20
+_BLOCK = 1 << 20
 
 
 def relabel_wheel(path: Path, folder: Path) -> Path:
@@ -161,7 +161,7 @@ def _copy_member(
     file.write(new.FileHeader(zip64=None))
     left = entry.compress_size
     while left:
-        piece = raw.read(min(left, _PIECE))
+        piece = raw.read(min(left, _BLOCK))
         if not piece:
             raise EOFError(f"{entry.filename} is cut off")
         file.write(piece)

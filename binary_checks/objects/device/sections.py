@@ -166,7 +166,7 @@ _WALKS = {
 _MAGICS = re.compile(b"|".join(map(re.escape, _WALKS)))
 _STEP = 8  # bytes to which containers are aligned
 _SMALLEST = 16  # bytes of the smallest head
-_PAGE = 4096  # bytes searched for the next container at a time
+_BLOCK = 4096  # bytes searched for the next container at a time
 _MOST_FAULTS = 64  # listed of one object
 
 
@@ -208,8 +208,8 @@ def walk_device_code(
 
 def _find_next(source: LimitedSource, at: int, end: int) -> tuple[int, bytes]:
     """Return the offset and the magic of the next container; ``end`` and b"" without one."""
-    for offset in range(at, end, _PAGE):
-        for found in _MAGICS.finditer(source.read(offset, min(_PAGE, end - offset))):
+    for offset in range(at, end, _BLOCK):
+        for found in _MAGICS.finditer(source.read(offset, min(_BLOCK, end - offset))):
             if found.start() % _STEP == 0:
                 return offset + found.start(), found[0]
     return end, b""

@@ -45,7 +45,7 @@ _LIMIT_64 = Struct(">Q")
 _LIMIT_64_OFFSET = 56  # offset of codeLimit64 in a code directory, in bytes
 _WITH_LIMIT_64 = 0x20300  # CS_SUPPORTSCODELIMIT64: oldest version with that field
 _MOST_BLOBS = 64  # parts; real signatures have some five
-_CHUNK = 1 << 20  # bytes hashed at a time
+_BLOCK = 1 << 20  # bytes hashed at a time
 _SMALLEST_PAGE = 1 << 9  # bytes; limits the number of hashes of a file
 
 
@@ -122,8 +122,8 @@ def _verify(source: FilePart, directory: CodeDirectory, signature_start: int) ->
         yield f"the code signature has {len(directory.hashes) // length} hashes, not {len(pages)}"
         return
     wrong, hashed, page = [], hash_(b""), iter(pages)
-    for start in range(0, limit, _CHUNK):  # sizes of pages are powers of two, too
-        block = memoryview(source.read(start, min(_CHUNK, limit - start)))
+    for start in range(0, limit, _BLOCK):  # sizes of pages are powers of two, too
+        block = memoryview(source.read(start, min(_BLOCK, limit - start)))
         for at in range(0, len(block), page_size):
             hashed.update(block[at : at + page_size])
             end = min(start + at + page_size, start + len(block))

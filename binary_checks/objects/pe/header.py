@@ -270,7 +270,7 @@ def find_end(header: PeHeader, sections: Iterable[Section], source: LimitedSourc
 
 _SECTOR = 0x200  # bytes; the loader reads sections from whole sectors
 _PAGE = 0x1000  # bytes
-_NAMES = 1 << 10  # bytes that are read first, since most names follow each other
+_BLOCK = 1 << 10  # bytes that are read first, since most names follow each other
 _LONGEST_NAME = 1 << 16  # bytes; longer strings are not read
 
 
@@ -323,7 +323,7 @@ class MappedImage:
         if stop >= 0:
             self.source.charge_symbol(stop - near)
             return decode(self._names[near:stop])
-        for most in (_NAMES, _LONGEST_NAME):
+        for most in (_BLOCK, _LONGEST_NAME):
             content = self.source.read(offset, min(available, most)) if available else b""
             text, end, _ = content.partition(b"\0")
             if end:

@@ -213,8 +213,8 @@ _library: Any = zlib
 with contextlib.suppress(ImportError):  # the extra "fast", more than twice as fast
     _library = import_module("isal.isal_zlib")
 
-_PIECE = 256 << 10  # bytes of output at a time, which fit into the processor's cache
-_INPUT = 64 << 10  # bytes of the file at a time
+_OUTPUT_BLOCK = 256 << 10  # bytes of output at a time, which fit into the processor's cache
+_INPUT_BLOCK = 64 << 10  # bytes of the file at a time
 _TABLES = 448  # bytes; the code tables of a dynamic block (RFC 1951, 3.2.7) take up to 300
 _DESCRIPTOR = 24  # bytes of the longest data descriptor
 
@@ -267,7 +267,7 @@ def read_stream(
         return Streamed(faults=known)
     crc, sums = 0, hashlib.sha256()
     try:
-        for piece in _expand(_slice(file, start, entry.compressed_size), entry, _PIECE):
+        for piece in _expand(_slice(file, start, entry.compressed_size), entry, _OUTPUT_BLOCK):
             crc = _library.crc32(piece, crc)
             sums.update(piece)
             consume(piece)
@@ -280,7 +280,7 @@ def expand_again(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
     """Decompress a member that was read and checked before."""
     start, _ = locate(file, entry)
     if start is not None:
-        yield from _expand(_slice(file, start, entry.compressed_size), entry, _PIECE)
+        yield from _expand(_slice(file, start, entry.compressed_size), entry, _OUTPUT_BLOCK)
 
 
 def span_of(entry: ZipEntry) -> tuple[int, int]:
@@ -313,15 +313,15 @@ def read_head(file: PackageBytes, entry: ZipEntry, length: int) -> bytes:
         head: bytes = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, length)
         if len(head) >= min(length, entry.size) or fetched == entry.compressed_size:
             return head
-        pieces = _expand(_slice(file, start, entry.compressed_size), entry, _PIECE)
+        pieces = _expand(_slice(file, start, entry.compressed_size), entry, _OUTPUT_BLOCK)
         return next(pieces, b"")[:length]
     except (zlib.error, BrokenDataError):
         return b""
 
 
 def _slice(file: PackageBytes, start: int, length: int) -> Iterator[bytes]:
-    for offset in range(start, start + length, _INPUT):
-        yield file.read(offset, min(_INPUT, start + length - offset))
+    for offset in range(start, start + length, _INPUT_BLOCK):
+        yield file.read(offset, min(_INPUT_BLOCK, start + length - offset))
 
 
 def _expand(packed: Iterator[bytes], entry: ZipEntry, limit: int) -> Iterator[bytes]:
