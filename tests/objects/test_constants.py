@@ -136,9 +136,17 @@ def test_a_watch_has_pointers_of_32_bits() -> None:
 
 def test_machines_of_pe_are_architectures() -> None:
     spelled = {
-        **{"i686": "I386", "armel": "ARM", "armv7l": "ARMNT", "ia64": "IA64", "ebc": "EBC"},
-        **{"riscv32": "RISCV32", "riscv64": "RISCV64", "loongarch32": "LOONGARCH32"},
-        **{"loongarch64": "LOONGARCH64", "x86_64": "AMD64", "aarch64": "ARM64"},
+        "i686": "I386",
+        "x86_64": "AMD64",
+        "armel": "ARM",
+        "armv7l": "ARMNT",
+        "aarch64": "ARM64",
+        "ia64": "IA64",
+        "ebc": "EBC",
+        "riscv32": "RISCV32",
+        "riscv64": "RISCV64",
+        "loongarch32": "LOONGARCH32",
+        "loongarch64": "LOONGARCH64",
     }
     assert PE_ARCHITECTURES == {
         pefile.MACHINE_TYPE[f"IMAGE_FILE_MACHINE_{name}"]: architecture
