@@ -48,13 +48,15 @@ _LONGEST = 4096
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand or check the named packages; return the exit status."""
-    from binary_checks import processes
+    from binary_checks.command.hidden_environment import receive_hidden, take_start
+    from binary_checks.fleet.lifelines import LIFELINE, watch_lifeline
+    from binary_checks.processes import user_environment
 
-    alone, started = arguments is None, processes.take_start()
+    alone, started = arguments is None, take_start()
     if alone:
-        processes.receive_hidden()
-        if lifeline := processes.user_environment().get(processes.LIFELINE):
-            processes.watch_lifeline(lifeline)
+        receive_hidden()
+        if lifeline := user_environment().get(LIFELINE):
+            watch_lifeline(lifeline)
         signal.signal(signal.SIGTERM, _interrupt)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()

@@ -9,6 +9,7 @@ import re
 import sys
 import time
 from collections.abc import Generator, Sequence
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from binary_checks.command import MISUSED, complain, report_unwritten_output, suggest
+from binary_checks.command.hidden_environment import restart_without_secrets
 from binary_checks.errors import EMPTY, FIT
 from binary_checks.options import OPTIONS, Program, lengthen
 from binary_checks.plugin.arguments import CommandProcess
@@ -62,7 +64,9 @@ def check(arguments: Sequence[str], *, started: float | None = None, alone: bool
         own += ["-p", "xdist.plugin"]
     place = ["-c", str(ini), "--rootdir", str(Path.cwd()), "--noconftest", "--assert=plain"]
     output = _LostOutput()
-    process = CommandProcess(time.monotonic() if started is None else started, may_restart=alone)
+    began = time.monotonic() if started is None else started
+    restart = partial(restart_without_secrets, began) if alone else lambda: None
+    process = CommandProcess(began, restart)
     plugins = [_RefusesInOneLine(), output, process]
     try:
         status = int(pytest.main([*own, *place, *lengthen(arguments)], plugins=plugins))

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -395,8 +395,8 @@ class CommandProcess:
     """A plugin without hooks, with the process of the command that runs pytest."""
 
     started: float  # by the monotonic clock, before any restart
-    # whether it may restart without the variables that packages must not see
-    may_restart: bool
+    # restarts it without the variables that packages must not see, if that is possible
+    restart: Callable[[], None]
 
 
 def find_command_process(config: pytest.Config) -> CommandProcess | None:
@@ -425,8 +425,8 @@ def choose_sandbox(
             return places.Sandbox(limits=places.Limits(network=profile.network), contained=True)
         sandbox = places.choose_sandbox(mode, network=profile.network)
         command = find_command_process(config)
-        if not sandbox.holds and command and command.may_restart:
-            processes.restart_without_secrets(command.started)
+        if not sandbox.holds and command:
+            command.restart()
         return sandbox
     except Unavailable as error:
         message = find_program(config).name_options(f"--binary-sandbox require: {error}")

@@ -22,10 +22,11 @@ from binary_checks.errors import FIT, PROBLEMS, TRY_AGAIN, GatherError, ProfileE
 from binary_checks.fleet.cells import ALSO, LABELS, ONLY, Matrix
 from binary_checks.fleet.ci.ci_settings import read_ci
 from binary_checks.fleet.ci.pipeline import make_options, name_values
+from binary_checks.fleet.lifelines import open_lifeline
 from binary_checks.fleet.night import Cell
 from binary_checks.fleet.nights import choose_python, find_python, options_of_gpu
 from binary_checks.fleet.stored_nights import read_date, tonight
-from binary_checks.processes import SAFE_PATH, open_lifeline, user_environment
+from binary_checks.processes import SAFE_PATH, user_environment
 from binary_checks.profile import reject_unknown
 
 CHAIN = ("build", "test", "gpu", "publish")

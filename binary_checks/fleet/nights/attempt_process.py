@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from binary_checks.errors import EXIT_CODES, BinaryChecksError
+from binary_checks.fleet.lifelines import open_lifeline
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.processes import SUSPENDED, OutputDrain, close_job, open_job, open_lifeline
+from binary_checks.processes import SUSPENDED, OutputDrain, close_job, open_job
 
 _LOG = 2 << 20  # bytes kept of a log, half of them its beginning
 _GAP = "\n[... {} bytes left out ...]\n"
