@@ -17,8 +17,6 @@ import pytest
 from binary_checks import files
 from binary_checks.fleet.nights import StopRequest, cell_commands
 from binary_checks.fleet.nights.attempt_process import kill_carriers, run_command
-from binary_checks.gather.host_libraries import find_on_host
-from binary_checks.model import Edge, Format, Linkage
 from binary_checks.places import Limits
 from binary_checks.places.limits import limit_forks
 from binary_checks.places.processes import Runner, Watch, run_process
@@ -27,8 +25,6 @@ from binary_checks.probes import process
 from binary_checks.probes.gpu_host.reader import find_services
 from binary_checks.probes.identify import script as identify
 from binary_checks.web.web_settings import read_web_settings
-from fixtures.linking import target
-from fixtures.values import macho_file, wheel
 from tests.fleet.nights.night_cells import is_running
 
 posix = pytest.mark.skipif(os.name != "posix", reason="sessions, signals and limits of POSIX")
@@ -154,19 +150,3 @@ def test_the_memory_of_an_attempt_is_given_in_bytes(
 @pytest.mark.usefixtures("on_macos")
 def test_no_mps_shares_devices(tmp_path: Path) -> None:
     assert find_services({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}) == ()
-
-
-@posix
-@pytest.mark.usefixtures("on_macos")
-def test_the_libraries_of_a_mac_serve_wheels_for_macs(tmp_path: Path) -> None:
-    (tmp_path / "libdemo.dylib").touch()
-    edge = Edge(path="demo/a.so", architecture="arm64", needed="@rpath/libdemo.dylib")
-    linkage = Linkage(format=Format.MACHO, target="macos", edges=(edge,))
-    module = macho_file("demo/a.so", rpaths=(str(tmp_path),))
-    package = wheel(objects=(module,))
-    here, elsewhere = ("arm64", "aarch64"), ("x86_64",)
-    found = [
-        find_on_host(linkage, package, target(system=system, architectures=architectures))
-        for system, architectures in (("macos", here), ("macos", elsewhere), ("linux", here))
-    ]
-    assert found == [{"libdemo.dylib"}, set(), set()]

@@ -1,21 +1,19 @@
-"""Rendering of a package's description with readme-renderer, in a separate process."""
+"""Rendering of a package's description with readme-renderer."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import io
+import re
 from email.parser import HeaderParser
-from pathlib import Path
-from typing import Any
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import GatherError, Unavailable
+from binary_checks.errors import Unavailable
 from binary_checks.gather.member_contents import LARGEST, MemberContents
 from binary_checks.model import ContentRequest, Distribution, RenderedDescription, TreeEntry
 
-_PATIENCE = 60  # seconds
-_CHILD = Path(__file__).with_name("readme_child.py")
+_MOST_FAULTS = 10
+_LONGEST = 300  # characters of a message
+_WHERE = re.compile(r"^<string>:(\d*): \((\w+)/\d\) ", re.MULTILINE)
 
 
 def _is_metadata(entry: TreeEntry) -> bool:
@@ -27,23 +25,21 @@ DESCRIPTION = ContentRequest(chooses=_is_metadata, longest=LARGEST)
 
 @gathers(RenderedDescription, wants=(DESCRIPTION,))
 def render_description(package: Distribution, contents: MemberContents) -> RenderedDescription:
-    """Render the description as PyPI does. Raises PackageError, Unavailable or GatherError."""
+    """Render the description as PyPI does. Raises PackageError or Unavailable."""
     text, kind = _read(package, contents), package.header("Description-Content-Type")
     kind = "" if kind == "UNKNOWN" else kind
     base = kind.partition(";")[0].strip().lower()
     if base in {"text/plain", "text/markdown"} or not text:
         # PyPI shows descriptions of these types as plain text, so rendering cannot fail.
         return RenderedDescription(content_type=kind, length=len(text), renders=True)
-    answer = _ask(text)
-    if "absent" in answer:
-        reason = f"readme-renderer is {answer['absent']}: install binary-checks[description]"
+    try:
+        renders, faults = _render(text)
+    except ImportError as error:
+        reason = f"readme-renderer is not installed ({error}): install binary-checks[description]"
         return RenderedDescription(content_type=kind, length=len(text), reason=reason)
-    return RenderedDescription(
-        content_type=kind,
-        length=len(text),
-        renders=bool(answer["renders"]),
-        faults=tuple(map(str, answer["faults"])),
-    )
+    except RecursionError:
+        raise Unavailable("the description is nested too deeply to be rendered") from None
+    return RenderedDescription(content_type=kind, length=len(text), renders=renders, faults=faults)
 
 
 def _read(package: Distribution, contents: MemberContents) -> str:
@@ -61,18 +57,12 @@ def _read(package: Distribution, contents: MemberContents) -> str:
     return "" if text == "UNKNOWN" else text
 
 
-def _ask(text: str) -> dict[str, Any]:
-    command = [sys.executable, "-I", str(_CHILD), json.dumps(sys.path)]
-    try:
-        ended = subprocess.run(
-            command, input=text.encode(), capture_output=True, timeout=_PATIENCE, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise Unavailable(f"rendering it takes longer than {_PATIENCE} s") from None
-    except OSError as error:
-        raise GatherError(f"readme-renderer cannot be started: {error.strerror}") from None
-    try:
-        answer = json.loads(ended.stdout)
-    except ValueError:
-        raise Unavailable("the process that renders it failed") from None
-    return dict(answer)
+def _render(text: str) -> tuple[bool, tuple[str, ...]]:
+    """Return whether the text renders, and its faults. Raises ImportError without the library."""
+    from readme_renderer import rst  # few runs need it
+
+    messages = io.StringIO()
+    rendered = rst.render(text, stream=messages)
+    spelled = _WHERE.sub(r"line \1: \2: ", messages.getvalue()).splitlines()
+    faults = [line[:_LONGEST] for line in spelled if line.startswith("line ")]
+    return rendered is not None, tuple(faults[:_MOST_FAULTS])

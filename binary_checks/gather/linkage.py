@@ -11,7 +11,6 @@ from binary_checks import loaders
 from binary_checks.declaring import gathers
 from binary_checks.errors import BinaryChecksError, Unavailable
 from binary_checks.gather.companions import Companions
-from binary_checks.gather.host_libraries import find_on_host
 from binary_checks.gather.member_contents import LARGEST, MemberContents
 from binary_checks.knowledge.cuda import find_copies
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES, is_driver_library
@@ -80,8 +79,7 @@ def simulate_loader(
     dispensable = find_dispensable_objects(
         code.package, linkage, code.names, code.find_tried(linkage)
     )
-    here = find_on_host(linkage, code.package, target)
-    linkage = replace(linkage, dispensable=tuple(dispensable), on_host=here)
+    linkage = replace(linkage, dispensable=tuple(dispensable))
     return Simulation(linkage=linkage, installed=beside)
 
 

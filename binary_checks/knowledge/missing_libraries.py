@@ -124,25 +124,18 @@ def _add_remedy(
             fix=f"build it for the {framework} that users get, or give the build of {framework} "
             "that it is made for (``--binary-with``)",
         )
-    command, fix = _suggest_repair(edges, linkage) if isinstance(package, Wheel) else ("", "")
-    return replace(problem, command=command, fix=fix)
-
-
-def _suggest_repair(edges: Sequence[Edge], linkage: Linkage) -> tuple[str, str]:
-    """Return the command that bundles libraries, if it finds them on this host; else what to do."""
     command = bundle(linkage.format)
-    names = {edge.needed.rpartition("/")[2] for edge in edges}
-    if not command or names <= linkage.on_host:
-        return command, ""
+    if not command or not isinstance(package, Wheel):
+        return problem
     tool = command.partition(" {")[0]
     fix = (
-        f"no file of that name is in the wheel or on this host, so ``{tool}`` would fail here: "
-        "repair the wheel where the library is installed, link it statically, or require the "
+        f"run ``{tool}`` where the library is installed, link it statically, or require the "
         "distribution that provides it"
     )
-    if any(map(is_grafted_name, names)):
+    if any(is_grafted_name(edge.needed.rpartition("/")[2]) for edge in edges):
         fix = (
             f"``{tool}`` had put the library into the wheel, and something removed it since: "
             "repair the wheel again, as it came from the build"
         )
-    return "", fix
+        command = ""
+    return replace(problem, command=command, fix=fix)

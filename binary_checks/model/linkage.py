@@ -175,8 +175,6 @@ class Linkage(Deriving):
     demo/__init__.py``, or why the code was not read. Only searched if some library is found just
     because it was loaded earlier.
     """
-    on_host: frozenset[str] = frozenset()
-    """Missing libraries that a repair tool would find on this host; only advice depends on them."""
     loads_everywhere: bool = False  # whether that code also mentions RTLD_GLOBAL
 
     def show(self, label: str) -> str:

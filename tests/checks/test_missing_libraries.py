@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.linkage.needed_libraries import load_order_dependent, missing_library
-from binary_checks.gather import host_libraries
-from binary_checks.gather.host_libraries import find_on_host
 from binary_checks.loaders import simulate
 from binary_checks.loaders.reach import find_dispensable_objects
 from binary_checks.model import (
@@ -49,16 +47,10 @@ def judge(*edges: Edge, **fields: Any) -> list[Problem]:
 # Advice: a command that works, or else what to do.
 
 
-def test_a_repair_is_the_command_where_it_finds_the_library() -> None:
-    (problem,) = judge(need(), on_host=frozenset({"libgone.so.7"}))
-    assert problem.command == "auditwheel repair {package}"
-    assert problem.fix == ""
-
-
-def test_a_library_that_was_never_installed_is_no_case_for_a_repair() -> None:
+def test_a_repair_is_advised_where_the_library_is_installed() -> None:
     (problem,) = judge(need())
-    assert problem.command == ""
-    assert "no file of that name is in the wheel or on this host" in problem.fix
+    assert problem.command == "auditwheel repair {package}"
+    assert problem.fix.startswith("run ``auditwheel repair`` where the library is installed, link")
 
 
 def test_a_library_that_a_repair_tool_renamed_was_lost_after_the_repair() -> None:
@@ -97,48 +89,6 @@ def test_a_library_in_the_wheel_that_no_path_leads_to_gets_the_path() -> None:
     (problem,) = missing_library(subject, wheel(objects=objects))
     assert isinstance(problem, Problem)
     assert problem.command == "patchelf --add-rpath '$ORIGIN/../demo.libs' {path}"
-
-
-# The host, where repair tools look for libraries.
-
-
-def test_a_library_in_a_configured_directory_of_this_host_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    usual, own = tmp_path / "usual", tmp_path / "own"
-    for folder, name in ((usual, "libhere.so.1"), (own, "libown.so.2")):
-        folder.mkdir()
-        (folder / name).touch()
-    included = tmp_path / "ld.so.conf.d"
-    included.mkdir()
-    (included / "own.conf").write_text(f"# ours\n{own}\n")
-    configuration = tmp_path / "ld.so.conf"
-    configuration.write_text("include ld.so.conf.d/*.conf\ninclude ld.so.conf\n")
-    monkeypatch.setattr(host_libraries, "_USUAL", (str(usual),))
-    monkeypatch.setattr(host_libraries, "_CONFIGURATION", configuration)
-    monkeypatch.setattr(host_libraries, "_is_of_host", lambda _: True)
-    edges = [need(name) for name in ("libhere.so.1", "libown.so.2", "libgone.so.7")]
-    found = find_on_host(link(*edges), NONE, target())
-    assert found == {"libhere.so.1", "libown.so.2"}
-
-
-def test_a_library_in_the_build_s_own_folder_is_found_through_the_search_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "libbuilt.so.1").touch()
-    monkeypatch.setattr(host_libraries, "_is_of_host", lambda _: True)
-    module = elf_file("demo/a.so", runpath=(str(tmp_path),))
-    subject = link(need("libbuilt.so.1"))
-    assert find_on_host(subject, wheel(objects=(module,)), target()) == {"libbuilt.so.1"}
-
-
-def test_a_library_for_another_machine_is_not_looked_for_here(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(host_libraries.platform, "machine", lambda: "aarch64")
-    monkeypatch.setattr(host_libraries.sys, "platform", "linux")
-    (name,) = list(Path("/usr/lib").glob("*.so*"))[:1] or [Path("libc.so.6")]
-    assert find_on_host(link(need(name.name)), NONE, target()) == frozenset()
 
 
 # One cause is one line.
@@ -295,7 +245,7 @@ def test_a_required_wheel_of_mpi_fills_the_folder_that_is_searched() -> None:
     ],
 )
 def test_software_that_users_install_is_a_warning_that_names_it(name: str, software: str) -> None:
-    (problem,) = judge(need(name), on_host=frozenset({name}))
+    (problem,) = judge(need(name))
     assert problem.level is Level.WARNING
     assert f"users install {software} themselves, and imports that load this" in problem.sentence
     assert problem.command == ""

@@ -316,11 +316,7 @@ def test_the_command_that_is_given_mends_the_file(tmp_path: Path) -> None:
 
 
 def test_a_command_is_given_once_and_names_the_package_as_it_lies(tmp_path: Path) -> None:
-    names, built = ("libone.so.1", "libtwo.so.1"), tmp_path / "built"
-    built.mkdir()
-    for name in names:
-        (built / name).touch()
-    native = build_elf(exports=(INIT,), needed=names, runpath=str(built))
+    native = build_elf(exports=(INIT,), needed=("libone.so.1", "libtwo.so.1"))
     path = healthy(tmp_path / "a b", members={"demo/__init__.py": "", EXTENSION: native})
     shown = command(tmp_path, "--static", path, "-k", "missing-library").stdout
     assert shown.count("  run: auditwheel repair ") == 1

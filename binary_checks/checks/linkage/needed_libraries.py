@@ -94,8 +94,6 @@ def missing_library(linkage: Linkage, package: Package) -> Iterator[Finding]:
     CANN, a Java runtime, Oracle's client) if the package bundles none of them; and all libraries on
     Windows if the package's code adds directories to the search that only running it would show.
 
-    The command that bundles a library is shown only if it finds the library on this host.
-
     A driver of Windows (subsystem 1) finds what the kernel has: ``ntoskrnl.exe``, ``ndis.sys``.
 
     Other checks cover paths of the build machine (needed-name-with-slash, needed-outside-system),

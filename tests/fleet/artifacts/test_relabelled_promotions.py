@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -31,7 +32,6 @@ from binary_checks.fleet.artifacts.limited_process import LimitedEnd
 from binary_checks.fleet.retention.pruning import read_history
 from binary_checks.fleet.retention.rules import expire
 from binary_checks.fleet.store import artifact_name, origins_prefix
-from binary_checks.gather import description_rendering
 from fixtures.build_wheel import build_wheel
 from tests.fleet.artifacts.made_verdicts import make_key
 from tests.fleet.artifacts.release_desk import GOOD, Desk
@@ -318,8 +318,7 @@ def test_a_description_of_the_new_file_follows_from_the_old(desk: Desk, tmp_path
 
 
 def test_what_cannot_be_inspected_is_refused(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    answer = {"absent": "not installed"}
-    monkeypatch.setattr(description_rendering, "_ask", lambda _: answer)
+    monkeypatch.setitem(sys.modules, "readme_renderer", None)
     push(desk, headers=f"{KNOWN}Description-Content-Type: text/x-rst\n")
     status, out, _ = desk.promote(policy=PYPI)
     assert status == 1
