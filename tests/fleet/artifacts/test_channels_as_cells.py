@@ -15,7 +15,6 @@ from binary_checks.fleet.night import PlannedCell
 from binary_checks.fleet.nights import make_plan
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.model import CellState
-from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
 from fixtures.fleet.index_front import serve_folder
 from tests.fleet.artifacts.publishing import publish
@@ -86,17 +85,6 @@ def test_by_the_page_of_all_files(kept: Store, wheel: Artifact, tmp_path: Path) 
     with serve_folder(tmp_path / "kept") as front:
         cells = planned(tmp_path, f'index = "{front.url}/simple/test/files.html"')
     demand_planned(cells, wheel, front.url)
-
-
-@pytest.mark.slow
-def test_a_conda_package_by_the_channel(kept: Store, tmp_path: Path) -> None:
-    pytest.importorskip("rattler", reason="no py-rattler, which asks channels")
-    (package,) = publish(kept, "test", build_conda(tmp_path / "linux-64"))
-    write_index(kept, "test")
-    cells = CELLS.replace('project = "demo"', 'project = "demo"\nkind = "conda"')
-    base = (tmp_path / "kept").as_uri()
-    found = planned(tmp_path, f'conda = "{base}/conda/test"', cells)["3.11"]
-    assert (found.state, found.sha256) == (None, package.sha256)
 
 
 @pytest.mark.slow

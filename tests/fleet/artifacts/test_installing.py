@@ -144,15 +144,6 @@ def test_from_the_page_of_all_files(kept: Path, tmp_path: Path, install: Install
     demand_installed(done, tmp_path / "out")
 
 
-def test_from_the_page_of_all_files_of_a_server(
-    kept: Path, tmp_path: Path, install: Install
-) -> None:
-    with serve_folder(kept) as front:
-        page = f"{front.url}/simple/release/files.html"
-        done = install(tmp_path / "out", "--no-index", "--find-links", page)
-        demand_installed(done, tmp_path / "out")
-
-
 def test_from_a_static_folder_elsewhere(kept: Path, tmp_path: Path, install: Install) -> None:
     write_static(open_store(str(kept)), ["release"], tmp_path / "site")
     (tmp_path / "site").rename(tmp_path / "moved")

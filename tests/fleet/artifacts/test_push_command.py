@@ -213,39 +213,3 @@ def test_a_key_that_may_only_read_gets_one_line(
     assert "the server answers 403 AccessDenied" in line
     assert list(store.names("files/")) == []
     assert list_members(store) == []
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs tmpfs")
-def test_a_store_without_space_gets_one_line_and_nothing_half(tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ("mount", "-t", "tmpfs", "-o", "size=256k", "none", str(disk))
-    if subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("nothing can be mounted here")
-    try:
-        url = str(disk / "store")
-        open_store(url, make=True)
-        (tmp_path / "w").mkdir()
-        wheel = build_wheel(
-            tmp_path / "w", tags=("py3-none-any",), members={"demo/x": os.urandom(1 << 20)}
-        )
-        ended = run(*push(url, wheel))
-        assert ended.returncode == 6
-        (line,) = ended.stderr.splitlines()
-        assert line.endswith("cannot be written: No space left on device")
-        assert list(open_store(url).names("files/")) == []
-        assert list((disk / "store" / ".partial").iterdir()) == []
-    finally:
-        subprocess.run(("umount", "-l", str(disk)), check=True)
-
-
-def test_large_files_are_sent_to_a_bucket_in_parts(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("binary_checks.fleet.store.bucket_store._PART", 5 << 20)
-    content = os.urandom(12 << 20)
-    artifact, incoming = make_artifact(tmp_path, content)
-    name = artifact.object_name
-    assert store.create(name, incoming.file.path)
-    assert not store.create(name, incoming.file.path)
-    assert b"".join(store.pieces(name)) == content

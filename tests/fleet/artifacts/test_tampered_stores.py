@@ -206,6 +206,7 @@ def test_of_many_verdicts_that_count_for_nothing_some_are_shown(desk: Desk) -> N
     status, out, _ = desk.promote()
     assert status == 1
     assert out.count("its bytes do not match its name") == 50
+    assert desk.released() == []
     assert "and 10 more invalid verdicts: --json lists them" in out
 
 

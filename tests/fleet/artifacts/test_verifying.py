@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -135,13 +134,6 @@ def test_a_license_that_is_another_one_or_gone_is_found(kept: Store, content: by
     assert fault.endswith(f"/MIT{': missing' if content is None else WRONG}")
 
 
-def test_a_member_without_bytes_is_found(kept: Store) -> None:
-    wheel = artifacts_of(kept)["wheel"]
-    name = wheel.object_name
-    put(kept, name, None)
-    assert find(kept) == [f"{wheel.file_name}: {kept.url}: {name}: missing"]
-
-
 def test_a_document_or_a_member_without_end_is_named_and_never_read(kept: Store) -> None:
     wheel = artifacts_of(kept)["wheel"]
     put(kept, artifact_name(wheel.sha256), b" " * (17 << 20))
@@ -239,13 +231,6 @@ def test_a_store_without_artifacts_is_not_a_sound_one(
 ) -> None:
     assert ARTIFACT.run(["verify", "--store", store.url]) == 4
     assert "it contains neither artifacts nor channels" in capsys.readouterr().err
-
-
-def test_a_copy_on_another_host_is_verified_alone(kept: Store, tmp_path: Path) -> None:
-    if kept.url.startswith("s3:"):
-        pytest.skip("of folders")
-    shutil.copytree(kept.url, tmp_path / "elsewhere")
-    assert find(open_store(str(tmp_path / "elsewhere"))) == []
 
 
 def test_a_host_that_may_only_read_verifies_and_is_told_that_it_may_not_write(

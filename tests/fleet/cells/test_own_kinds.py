@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from binary_checks.fleet.store import open_store, result_prefix
 from binary_checks.fleet.stored_nights import read_attempt, require_plan
 from binary_checks.model import CellState
 from fixtures.build_elf import build_elf
+from fixtures.slow import slow
 
 TOY_KIND = Path(__file__).parents[2] / "extensions" / "toy_kind.py"
 NIGHT = "2026-11-20"
@@ -89,14 +88,21 @@ def run_night(folder: Path) -> dict[str, Attempt]:
     return {variants[each.cell]: each for each in found}
 
 
-@pytest.mark.parametrize("source", ["shop", "server"])
-def test_a_night_judges_them_by_the_kind_that_its_profile_adds(shop: Path, source: str) -> None:
+@pytest.mark.parametrize("source", ["shop", *slow("server")])
+def test_a_night_judges_them_by_the_kind_that_its_profile_adds(
+    shop: Path, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_matrix(shop, source)
+    assert main(["cells", "cells.toml"]) == 0
+    line = f"bear-toy-linux-x86_64-large-{source}  profile toys.toml\n"
+    assert line in capsys.readouterr().out
     found = run_night(shop)
     assert {each: found[each].state for each in found} == {
         "small": CellState.PASSED,
         "large": CellState.FAILED,
     }
+    assert "--profile" in found["small"].command
+    assert not {"--python", "--static"} & {*found["small"].command}
     small, large = found["small"].result, found["large"].result
     assert small is not None
     assert large is not None
@@ -107,34 +113,24 @@ def test_a_night_judges_them_by_the_kind_that_its_profile_adds(shop: Path, sourc
     }
 
 
-def test_the_commands_of_a_cell_name_the_profile_and_no_python(
-    shop: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_matrix(shop)
-    assert main(["cells", "cells.toml"]) == 0
-    assert "bear-toy-linux-x86_64-large-shop  profile toys.toml\n" in capsys.readouterr().out
-    attempt = run_night(shop)["small"]
-    assert "--profile" in attempt.command
-    assert not {"--python", "--static"} & {*attempt.command}
-
-
 @pytest.mark.skipif(os.name != "posix", reason="the build is a script for a POSIX shell")
-def test_generated_ci_builds_and_tests_them(shop: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("variant", "status", "line"),
+    [
+        ("large", 1, "toy-without-age: bear-2.0.toy: TOY states no age"),
+        *slow(("small", 0, "bear-2.0.toy: fit")),
+    ],
+)
+def test_generated_ci_builds_and_tests_them(
+    shop: Path, capfd: pytest.CaptureFixture[str], variant: str, status: int, line: str
+) -> None:
     write_matrix(shop)
     assert main(["ci", "write", "cells.toml"]) == 0
     assert main(["ci", "check", "cells.toml"]) == 0
-    for variant, status, line in (
-        ("small", 0, "bear-2.0.toy: fit"),
-        ("large", 1, "toy-without-age: bear-2.0.toy: TOY states no age"),
-    ):
-        capfd.readouterr()
-        for stage in ("build", "test"):
-            cell = f"bear-toy-linux-x86_64-{variant}-shop"
-            command = [sys.executable, "-m", "binary_checks", "ci", "stage", stage, cell]
-            ended = subprocess.run(command, check=False)
-        assert ended.returncode == status
-        assert line in capfd.readouterr().out
-        shutil.rmtree("dist")
+    cell = f"bear-toy-linux-x86_64-{variant}-shop"
+    assert main(["ci", "stage", "build", cell]) == 0
+    assert main(["ci", "stage", "test", cell]) == status
+    assert line in capfd.readouterr().out
 
 
 @pytest.mark.parametrize(

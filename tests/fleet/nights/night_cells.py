@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import fixtures
 from binary_checks.command.actions import NIGHTLY
@@ -37,6 +40,12 @@ def runs_of(planned: PlannedCell) -> list[str]:
     """What each run of the stand-in on the cell's package was called with."""
     runs = Path(f"{planned.cell.package}.runs")
     return runs.read_text(encoding="utf-8").splitlines() if runs.exists() else []
+
+
+def demand_heard(number: signal.Signals) -> None:
+    """Skip the test of a signal that programs started here do not hear."""
+    if signal.getsignal(number) is signal.SIG_IGN:
+        pytest.skip("whoever runs the tests ignores that signal, as nohup does")
 
 
 def is_running(pid: int) -> bool:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-import binary_checks
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.night import Cell, NightPlan, PlannedCell
 from binary_checks.fleet.nights import (
@@ -26,6 +24,7 @@ from binary_checks.fleet.nights import (
 from binary_checks.model import CellState
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index
+from tests.plugin.conftest import command as run_here
 
 SHA = "1" * 64
 CELL = Cell(id="demo", project="demo")
@@ -186,23 +185,6 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PlannedCel
         yield found, index  # type: ignore[misc]
 
 
-def run(planned: PlannedCell) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "binary_checks", *command_of(PLAN, planned).arguments]
-    return subprocess.run(
-        [*command, "--static", "--report", "json:r.json"],
-        env={**os.environ, "PYTHONPATH": str(Path(binary_checks.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_the_bytes_of_the_plan_are_judged(planned: tuple[PlannedCell, PackageIndex]) -> None:
-    assert run(planned[0]).returncode == 0
-    package = json.loads(Path("r.json").read_text())["packages"][0]
-    assert (package["sha256"], package["file_name"]) == (planned[0].sha256, planned[0].file_name)
-
-
 def test_other_bytes_are_no_verdict_but_exit_code_6_and_both_hashes(
     planned: tuple[PlannedCell, PackageIndex], tmp_path: Path
 ) -> None:
@@ -210,7 +192,8 @@ def test_other_bytes_are_no_verdict_but_exit_code_6_and_both_hashes(
     cell, index = planned
     broken = build_wheel(tmp_path / "other", tags=["py3-none-any"], record="", version="2.0")
     index.files[cell.file_name] = broken
-    ended = run(cell)
+    words = command_of(PLAN, cell).arguments
+    ended = run_here(tmp_path, *words, "--static", "--report", "json:r.json")
     assert ended.returncode == 6
     digest = hashlib.sha256(broken.read_bytes()).hexdigest()
     assert (

@@ -93,8 +93,11 @@ def test_what_comes_from_outside_is_one_printable_line(store: Store, tmp_path: P
         assert log.keep(store, NIGHT)
     (lines,) = logs_of(store)
     assert len(lines) == 3
-    assert all(line.isprintable() for line in lines)
-    assert "attempt 2 of at most 3 in 30 s" in lines[1]
+    said = r"needs \x1b]0;owned\x07lib.so\n\x3a:error::and obeys"
+    assert lines[1:] == [
+        f"scipy.cpu1 on an unknown host: lost: {said}; attempt 2 of at most 3 in 30 s",
+        f"X scipy: failed: {said} (0.0 s; 1 of 0)",
+    ]
 
 
 def test_logs_of_jobs_are_merged_once(tmp_path: Path) -> None:

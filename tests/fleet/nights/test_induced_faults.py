@@ -76,14 +76,6 @@ def test_a_process_that_dies_or_leaves_rubbish_is_lost_and_tried_again(
     assert final_state(planned, attempts).state is state
 
 
-def test_a_hang_is_ended_at_the_limit_and_tried_once_more(store: Store, tmp_path: Path) -> None:
-    planned = plan_cell(tmp_path, "numpy", "sleep 600", timeout=0.5)
-    keep_plan(store, planned)
-    assert run_night(store) == 6
-    attempts = attempts_of(store, planned)
-    assert [(each.state, each.cause) for each in attempts] == [(CellState.LOST, "timed-out")] * 2
-
-
 @on_linux
 def test_want_of_memory_is_named_and_never_the_packages_fault(store: Store, tmp_path: Path) -> None:
     planned = plan_cell(tmp_path, "numpy", "exit 0")
@@ -153,21 +145,6 @@ def test_a_clock_that_goes_back_changes_no_order_and_no_state(
     assert attempts[0].started > attempts[1].started
     assert min(each.seconds for each in attempts) > 0
     assert final_state(planned, attempts).state is CellState.FLAKY
-
-
-def test_a_document_that_somebody_cut_is_a_lost_attempt_and_the_night_mends_it(
-    store: Store, tmp_path: Path
-) -> None:
-    planned = plan_cell(tmp_path, "numpy", "exit 0")
-    keep_plan(store, planned)
-    run_night(store)
-    (document,) = [each.name for each in store.names(f"night={NIGHT}/results/")]
-    whole = store.read(document)
-    assert whole is not None
-    store.delete(document)
-    store.create(document, whole[: len(whole) // 2])
-    assert run_night(store) == 0
-    assert states_of(store) == {"numpy": ["lost", "passed"]}
 
 
 @pytest.mark.slow

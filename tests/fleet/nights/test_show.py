@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +14,9 @@ from binary_checks.fleet.nights import AttemptTask, pin_place, rerun_command, ru
 from binary_checks.fleet.store import closed_name, frozen_name
 from binary_checks.fleet.stored_nights import name_log
 from binary_checks.model import CellState, Problem, RunResult
-from binary_checks.processes import SAFE_PATH
 from fixtures.fleet.short_results import fill_in
 from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job
+from tests.plugin.conftest import command
 
 SAMPLES = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
 BROKEN = next(SAMPLES.glob("demo_broken-1.0-*.whl"))
@@ -144,7 +142,7 @@ def test_a_cell_that_the_night_lacks_is_asked_for_by_its_nearest_name(
 
 
 def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
-    """The command is run by a shell, as it is written."""
+    """The command is split as a shell splits it."""
     plan = plan_of(BROKEN, options=("--static",))
     task = AttemptTask(plan=replace(plan, cells=()), planned=plan.cells[0])
     store = job(tmp_path, "store")
@@ -153,10 +151,7 @@ def test_what_the_night_showed_the_desk_shows(tmp_path: Path) -> None:
     assert night.state is CellState.FAILED
     again = tmp_path / "again.json"
     shown = rerun_command(plan, plan.cells[0], str(tmp_path), night.result)
-    words = f"{sys.executable} {SAFE_PATH} -m binary_checks {shown.partition(' ')[2]}"
-    ended = subprocess.run(
-        ["sh", "-c", f"{words} --report json:{again}"], check=False, cwd=tmp_path
-    )
+    ended = command(tmp_path, *shlex.split(shown)[1:], "--report", f"json:{again}")
     assert ended.returncode == night.exit_status == 1
     assert problems(read_results(again)) == problems(night.result)
     assert problems(night.result)
@@ -166,31 +161,20 @@ def problems(run: RunResult) -> list[Problem]:
     return [problem for _, entry in run.entries() for problem in entry.problems]
 
 
-def test_other_bytes_than_the_night_judged_are_no_verdict(tmp_path: Path) -> None:
-    wheel = tmp_path / BROKEN.name
-    wheel.write_bytes(BROKEN.read_bytes())
-    plan = plan_of(wheel, options=("--static",))
-    wheel.write_bytes(next(SAMPLES.glob("demo-1.0-*.whl")).read_bytes())
-    words = shlex.split(rerun_command(plan, plan.cells[0], str(tmp_path)))[1:]
-    ended = subprocess.run([sys.executable, SAFE_PATH, "-m", "binary_checks", *words], check=False)
-    assert ended.returncode == 6
-
-
 def test_a_frozen_list_of_known_problems_comes_from_the_store(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     known = tmp_path / "known.toml"
-    options = ("--static", "--write-known", str(known), BROKEN.as_uri())
-    assert subprocess.run([sys.executable, "-m", "binary_checks", *options], check=False)
+    command(tmp_path, "--static", "--write-known", known, BROKEN.as_uri())
     digest = hashlib.sha256(known.read_bytes()).hexdigest()
     plan = replace(plan_of(BROKEN, options=("--static",)), known_sha256=digest)
     store = job(tmp_path, "store")
     store.create(frozen_name(NIGHT, digest), known.read_bytes())
     fill(store, plan=plan)
-    command = rerun_command(plan, plan.cells[0], str(tmp_path / "store"))
-    assert command == f"binary-checks nightly rerun one --date {NIGHT} --store {tmp_path}/store"
+    shown = rerun_command(plan, plan.cells[0], str(tmp_path / "store"))
+    assert shown == f"binary-checks nightly rerun one --date {NIGHT} --store {tmp_path}/store"
     capfd.readouterr()
-    assert main(shlex.split(command)[1:]) == 0
+    assert main(shlex.split(shown)[1:]) == 0
     said = capfd.readouterr().out.partition("\n")[0]
     frozen = f"{tmp_path}/store/{frozen_name(NIGHT, digest)}"
     assert said == f"{BROKEN.name} as of {NIGHT}, with {frozen}"

@@ -85,9 +85,9 @@ def test_a_badge_says_how_many_cells_pass() -> None:
         made = dict(make_site(found, lambda _: CellEvidence()))
         badge = ElementTree.fromstring(made["badges/projects/demo.svg"])
         assert badge[0].text == f"demo: {word}"
-        stale = dict(make_site(history({"demo-linux": "S"}), lambda _: CellEvidence()))
-        badge = ElementTree.fromstring(stale["badges/cells/demo-linux.svg"])
-        assert badge[0].text == "demo-linux: stale"
+    stale = dict(make_site(history({"demo-linux": "S"}), lambda _: CellEvidence()))
+    badge = ElementTree.fromstring(stale["badges/cells/demo-linux.svg"])
+    assert badge[0].text == "demo-linux: stale"
 
 
 @pytest.mark.parametrize("tone", ["good", "bad", "mild"])

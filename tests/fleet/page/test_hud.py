@@ -74,17 +74,19 @@ def test_the_page_of_a_broken_cell_has_problems_change_history_and_log(
     assert 'id="missing-library"' in read(site / "checks.html")
 
 
-def test_what_could_not_be_read_at_the_end_of_the_night_is_shown(
+def test_what_could_not_be_read_and_a_plan_that_is_gone_are_named_on_the_index(
     tmp_path: Path,
 ) -> None:
-    found = make_nights(tmp_path / "store", cells=8, nights=3)
+    found = make_nights(tmp_path / "store", cells=3, nights=2)
     path = found.folder / closed_name(found.tonight)
     closed = json.loads(path.read_bytes())
     closed["complaints"] = ["demo-2.cpu1.json: not JSON"]
     path.write_text(json.dumps(closed))
+    (found.folder / plan_name(found.tonight)).unlink()
     assert hud(found.folder, tmp_path / "site") == 0
     page = read(tmp_path / "site" / "index.html")
     assert "demo-2.cpu1.json: not JSON" in page
+    assert "plan.json is missing" in page
 
 
 def test_the_index_says_what_the_store_knows(nights: Nights, site: Path) -> None:
@@ -159,15 +161,8 @@ def test_what_the_store_lost_of_a_cell_is_said_on_its_page_and_costs_no_other(
     assert len([*(tmp_path / "site" / "cells").iterdir()]) == 8
 
 
-def test_a_night_without_its_plan_is_shown_without_what_the_plan_tells(tmp_path: Path) -> None:
-    found = make_nights(tmp_path / "store", cells=8, nights=3)
-    (found.folder / plan_name(found.tonight)).unlink()
-    assert hud(found.folder, tmp_path / "site") == 0
-    assert "plan.json is missing" in read(tmp_path / "site" / "index.html")
-
-
 def test_a_night_that_is_not_over_is_named_and_not_shown(tmp_path: Path) -> None:
-    found = make_nights(tmp_path / "store", cells=8, nights=3)
+    found = make_nights(tmp_path / "store", cells=3, nights=3)
     (found.folder / closed_name(found.tonight)).unlink()
     assert hud(found.folder, tmp_path / "site") == 0
     page = read(tmp_path / "site" / "index.html")
@@ -248,7 +243,7 @@ def test_an_earlier_night_is_told_as_it_was(
 
 
 def test_a_page_and_a_mail_fetch_only_tables_and_nights_that_they_look_at(tmp_path: Path) -> None:
-    found = make_nights(tmp_path / "store", cells=8, nights=4)
+    found = make_nights(tmp_path / "store", cells=3, nights=3)
     first, *_, last = found.nights
     for night in found.nights:
         (found.folder / table_name(night, "objects")).unlink()
@@ -283,7 +278,7 @@ def test_a_night_that_is_not_there_is_one_line(
 def test_a_night_that_is_not_collected_is_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = make_nights(tmp_path / "store", cells=8, nights=3)
+    found = make_nights(tmp_path / "store", cells=3, nights=3)
     (found.folder / closed_name(found.tonight)).unlink()
     assert summarise(found, "--date", found.tonight) == 6
     assert "is not collected yet: `binary-checks nightly collect --date" in capsys.readouterr().err

@@ -198,6 +198,7 @@ def test_what_is_no_regular_file_is_no_object(folder: Path, store: Store) -> Non
 
 ASK = """
 import sys
+from pathlib import Path
 from binary_checks.errors import StoreError
 from binary_checks.fleet.store import open_store
 store = open_store(sys.argv[1])
@@ -206,6 +207,7 @@ try:
 except StoreError as error:
     print(error)
 print([each.name for each in store.names("facts/")])
+print(len([*Path(sys.argv[1]).rglob("*.part")]), "halves")
 """
 
 
@@ -228,6 +230,7 @@ def test_a_full_disk_leaves_nothing_half(folder: Path, store: Store) -> None:
     assert ask_where(f'{tiny} && cp "$1.mark" "$1/store.json"', folder) == [
         f"{folder}: facts/aa/aa: cannot be written: No space left on device",
         "[]",
+        "0 halves",
     ]
 
 
@@ -236,4 +239,5 @@ def test_a_folder_that_is_read_only_is_named(folder: Path, store: Store) -> None
     assert ask_where('mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"', folder) == [
         f"{folder}: facts/aa/aa: cannot be written: Read-only file system",
         "['facts/bb/bb']",
+        "0 halves",
     ]

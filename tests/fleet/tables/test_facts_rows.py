@@ -3,8 +3,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
-import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 
 from binary_checks.errors import RecordError
 from binary_checks.fleet.tables.rows import highest_glibc, read_facts_rows
+from tests.plugin.conftest import command
 
 WHEELS = Path(__file__).parents[3] / "fixtures" / "samples" / "wheels"
 WHEEL = WHEELS / "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
@@ -23,8 +22,7 @@ NIGHT = "2026-11-20"
 @pytest.fixture(scope="module")
 def facts() -> bytes:
     """The facts of a wheel, as `inspect` writes them."""
-    command = [sys.executable, "-m", "binary_checks", "inspect", str(WHEEL), "--json"]
-    return subprocess.run(command, check=True, capture_output=True).stdout
+    return command(Path.cwd(), "inspect", WHEEL, "--json").stdout.encode()
 
 
 def write(folder: Path, content: bytes) -> Path:
