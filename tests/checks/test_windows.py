@@ -450,24 +450,36 @@ def test_other_packages_get_an_old_runtime_that_has_its_usual_name(
         assert problem.sentence.startswith(f"is of toolset {toolset}, and packages")
 
 
-def test_a_search_in_system32_alone_misses_the_packages_own_libraries() -> None:
-    library = pe_file(needed=_needs("helper.dll", "KERNEL32.dll"), dependent_load_flags=0x800)
+@pytest.mark.parametrize(
+    ("flags", "place"),
+    [
+        (0x800, "System32 only"),
+        (0x880, "System32 only"),  # LOAD_LIBRARY_REQUIRE_SIGNED_TARGET says nothing of places
+        (0x200, "other places"),  # the folder of the program
+        (0x400, "other places"),
+        (0xE00, "other places"),
+        (0x1000, "other places"),
+    ],
+)
+def test_a_search_elsewhere_misses_the_packages_own_libraries(flags: int, place: str) -> None:
+    library = pe_file(needed=_needs("helper.dll", "KERNEL32.dll"), dependent_load_flags=flags)
     package = _wheel(library, pe_file("demo/Helper.dll"))
     assert list(windows.restricted_library_search(library, package)) == [
-        "is linked with /DEPENDENTLOADFLAG:0x800 and looks in System32 only: "
+        f"is linked with /DEPENDENTLOADFLAG:{flags:#x} and looks in {place}: "
         "it does not find the package's helper.dll"
     ]
 
 
-@pytest.mark.parametrize("flags", [0, 0x100, 0x1100, 0x2000])
+@pytest.mark.parametrize("flags", [0, 0x80, 0x100, 0x900, 0x1100, 0x2000])
 def test_a_search_that_includes_the_librarys_own_folder_is_right(flags: int) -> None:
     library = pe_file(needed=_needs("helper.dll"), dependent_load_flags=flags)
     package = _wheel(library, pe_file("demo/helper.dll"))
     assert list(windows.restricted_library_search(library, package)) == []
 
 
-def test_a_search_in_added_directories_finds_what_lies_there() -> None:
-    library = pe_file(needed=_needs("helper.dll"), dependent_load_flags=0x1000)
+@pytest.mark.parametrize("flags", [0x400, 0x1000])
+def test_a_search_in_added_directories_finds_what_lies_there(flags: int) -> None:
+    library = pe_file(needed=_needs("helper.dll"), dependent_load_flags=flags)
     objects = (library, pe_file("demo.libs/helper.dll"))
     added = _wheel(*objects, dll_directories=("demo.libs",))
     assert list(windows.restricted_library_search(library, added)) == []
