@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Set
-from contextlib import closing
 from dataclasses import replace
 
 from binary_checks.declaring import gathers
-from binary_checks.errors import BinaryChecksError, BrokenDataError, NotApplicable, Unavailable
+from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.gather.member_contents import MemberContents
-from binary_checks.knowledge.device_code import (
-    Carrier,
-    PtxSize,
-    choose_texts,
-    find_nvidia_carriers,
-)
+from binary_checks.knowledge.device_code import Carrier, find_nvidia_carriers
 from binary_checks.model import (
     ByteSource,
     DeviceCodeRequest,
@@ -25,20 +18,11 @@ from binary_checks.model import (
     ObjectDetails,
     Package,
     PtxRequest,
-    PtxText,
     PtxTexts,
-    ToolkitSample,
     UnreadDeviceCode,
 )
-from binary_checks.objects.device.details import (
-    count_group,
-    explain_unread,
-    read_details,
-    read_ptx,
-)
-from binary_checks.objects.device.entries import DeviceEntry, list_entries
+from binary_checks.objects.device.details import count_toolkits, read_details, read_ptx_sample
 from binary_checks.profile import Profile
-from binary_checks.trees.kept_bytes import ByteStore
 
 
 @gathers(DeviceDetails)
@@ -82,37 +66,15 @@ def _open_objects(
 @gathers(DeviceToolkits)
 def find_toolkits(details: DeviceDetails) -> DeviceToolkits:
     """Count the toolkits and the versions of PTX that each object's device code states."""
-    samples: list[ToolkitSample] = []
-    for item in details.objects:
-        toolkits: Counter[str] = Counter()
-        ptx: Counter[str] = Counter()
-        for cubins in item.cubins:
-            toolkits[cubins.toolkit] += cubins.count
-        for texts in item.ptx:
-            ptx[texts.version] += texts.count
-        seen = toolkits.total() + ptx.total()
-        # A missing library comes before other reasons.
-        reasons = [each.reason for each in sorted(item.unread, key=lambda each: not each.lacking)]
-        samples.append(
-            ToolkitSample(
-                path=item.path,
-                toolkits=tuple(toolkits.most_common()),
-                ptx=tuple(ptx.most_common()),
-                seen=seen,
-                total=item.entries,
-                unread=reasons[0] if reasons and seen < max(item.inspected, 1) else "",
-            )
-        )
-    return DeviceToolkits(samples=tuple(samples))
+    return DeviceToolkits(samples=tuple(map(count_toolkits, details.objects)))
 
 
 @gathers(PtxTexts)
 def sample_ptx(package: Package, contents: MemberContents, request: PtxRequest) -> PtxTexts:
-    """Decompress the PTX that ``choose_texts`` selects; of equal texts, read only one.
+    """Decompress a sample of the package's PTX.
 
-    The texts stay compressed, in a temporary file, until all sizes are known. Raises NotApplicable
-    if there is no PTX, PackageError if the package cannot be opened again, GatherError if the disk
-    is full.
+    Raises NotApplicable if there is no PTX, PackageError if the package cannot be opened again,
+    GatherError if the disk is full.
     """
     paths = {
         item.path
@@ -122,38 +84,4 @@ def sample_ptx(package: Package, contents: MemberContents, request: PtxRequest) 
     }
     if not paths:
         raise NotApplicable("no PTX in the package")
-    found: dict[bytes, tuple[str, DeviceEntry]] = {}
-    with closing(ByteStore()) as kept:
-        for path, content in _open_objects(package, contents, paths):
-            for entry in () if isinstance(content, Unavailable) else list_entries(content):
-                if entry.kind is DeviceKind.PTX and (digest := entry.digest()) not in found:
-                    found[digest] = path, entry.keep(kept)
-        different = tuple(found.values())
-        sizes = [PtxSize(entry.architecture, entry.size) for _, entry in different]
-        chosen = [different[place] for place in choose_texts(sizes, request.bytes)]
-        texts: list[PtxText] = []
-        unread: dict[tuple[str, str], UnreadDeviceCode] = {}
-        for path, entry in chosen:
-            try:
-                text = entry.unpack().rstrip(b"\0")
-                version, architecture = read_ptx(text)
-            except (BinaryChecksError, BrokenDataError) as error:
-                refused = explain_unread(entry, error)
-                count_group(unread, (path, refused.reason), refused)
-                continue
-            texts.append(
-                PtxText(
-                    path=path,
-                    offset=entry.offset,
-                    architecture=architecture,
-                    version=version,
-                    content=text,
-                    member=entry.member,
-                )
-            )
-    return PtxTexts(
-        texts=tuple(texts),
-        found=len(sizes),
-        size=sum(each.size for each in sizes),
-        unread=tuple((path, each) for (path, _), each in unread.items()),
-    )
+    return read_ptx_sample(_open_objects(package, contents, paths), request.bytes)

@@ -1,9 +1,11 @@
-"""Decompress code for NVIDIA's GPUs in one object, and count the facts that it states."""
+"""Decompress code for NVIDIA's GPUs, and count the facts that it states."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import chain
 from struct import Struct
@@ -17,7 +19,14 @@ from binary_checks.errors import (
     TooLarge,
     Unavailable,
 )
-from binary_checks.knowledge.device_code import DRIVEN, EM_CUDA, Carrier, has_nvidia_code
+from binary_checks.knowledge.device_code import (
+    DRIVEN,
+    EM_CUDA,
+    Carrier,
+    PtxSize,
+    choose_texts,
+    has_nvidia_code,
+)
 from binary_checks.model import (
     ByteSource,
     CubinGroup,
@@ -25,7 +34,10 @@ from binary_checks.model import (
     DeviceTarget,
     ObjectDetails,
     PtxGroup,
+    PtxText,
+    PtxTexts,
     ReadObject,
+    ToolkitSample,
     UnreadDeviceCode,
 )
 from binary_checks.objects.byte_source import LimitedSource
@@ -259,4 +271,70 @@ def explain_unread(entry: DeviceEntry, error: Exception) -> UnreadDeviceCode:
         broken=isinstance(error, (BrokenDataError, MalformedError)),
         too_large=isinstance(error, TooLarge),
         lacking=error.extra if isinstance(error, NotInstalled) else "",
+    )
+
+
+def count_toolkits(item: ObjectDetails) -> ToolkitSample:
+    """Count the toolkits and the versions of PTX that an object's device code states."""
+    toolkits: Counter[str] = Counter()
+    ptx: Counter[str] = Counter()
+    for cubins in item.cubins:
+        toolkits[cubins.toolkit] += cubins.count
+    for texts in item.ptx:
+        ptx[texts.version] += texts.count
+    seen = toolkits.total() + ptx.total()
+    # A missing library comes before other reasons.
+    reasons = [each.reason for each in sorted(item.unread, key=lambda each: not each.lacking)]
+    return ToolkitSample(
+        path=item.path,
+        toolkits=tuple(toolkits.most_common()),
+        ptx=tuple(ptx.most_common()),
+        seen=seen,
+        total=item.entries,
+        unread=reasons[0] if reasons and seen < max(item.inspected, 1) else "",
+    )
+
+
+# The PTX of all objects of a package.
+
+
+def read_ptx_sample(files: Iterable[tuple[str, ByteSource | Unavailable]], most: int) -> PtxTexts:
+    """Decompress the PTX that ``choose_texts`` selects; of equal texts, read only one.
+
+    The texts stay compressed, in a temporary file, until all sizes are known.
+    """
+    found: dict[bytes, tuple[str, DeviceEntry]] = {}
+    with closing(ByteStore()) as kept:
+        for path, content in files:
+            for entry in () if isinstance(content, Unavailable) else list_entries(content):
+                if entry.kind is DeviceKind.PTX and (digest := entry.digest()) not in found:
+                    found[digest] = path, entry.keep(kept)
+        different = tuple(found.values())
+        sizes = [PtxSize(entry.architecture, entry.size) for _, entry in different]
+        chosen = [different[place] for place in choose_texts(sizes, most)]
+        texts: list[PtxText] = []
+        unread: dict[tuple[str, str], UnreadDeviceCode] = {}
+        for path, entry in chosen:
+            try:
+                text = entry.unpack().rstrip(b"\0")
+                version, architecture = read_ptx(text)
+            except (BinaryChecksError, BrokenDataError) as error:
+                refused = explain_unread(entry, error)
+                count_group(unread, (path, refused.reason), refused)
+                continue
+            texts.append(
+                PtxText(
+                    path=path,
+                    offset=entry.offset,
+                    architecture=architecture,
+                    version=version,
+                    content=text,
+                    member=entry.member,
+                )
+            )
+    return PtxTexts(
+        texts=tuple(texts),
+        found=len(sizes),
+        size=sum(each.size for each in sizes),
+        unread=tuple((path, each) for (path, _), each in unread.items()),
     )
