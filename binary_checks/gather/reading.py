@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-
-from packaging.tags import Tag
 
 from binary_checks import objects, systems
 from binary_checks.declaring import gathers
@@ -36,13 +34,12 @@ from binary_checks.model import (
     Source,
     TargetSystem,
     Tree,
-    TreeEntry,
     Visited,
     VisitRequest,
     Wheel,
 )
 from binary_checks.objects.first_bytes import read_first_bytes
-from binary_checks.packages import read_outline
+from binary_checks.packages import read_file_name, read_outline
 from binary_checks.packages.distributions import LONGEST, read_headers
 from binary_checks.packages.wheel import find_dist_info, parse_file_name
 from binary_checks.profile import Profile
@@ -80,7 +77,6 @@ def name_target(package: Package, profile: Profile) -> TargetSystem:
 
 # Published files: the index's statements, and the facts that range requests find.
 
-_CONDA = (".conda", ".tar.bz2")  # files named name-version-build
 _FACTS: dict[type[Package], Callable[..., PublishedFile]] = {Wheel: PublishedWheel}
 """Kinds of packages for which there is a special class of facts."""
 
@@ -95,13 +91,12 @@ def require_remote(source: Source) -> Remote:
 
 @gathers(Publication)
 def find_publication(source: Source) -> Publication:
-    """Read the statements about a published file. Raises NotApplicable for a local file."""
-    return read_publication(require_remote(source))
+    """Read the index's statements about a published file, and its name.
 
-
-def read_publication(remote: Remote) -> Publication:
-    """Read the index's statements about the file, and its name. Raises GatherError."""
-    name, version, tags = _read_name(remote.file_name)
+    Raises GatherError, and NotApplicable for a local file.
+    """
+    remote = require_remote(source)
+    name, version, tags = read_file_name(remote.file_name)
     metadata = remote.core_metadata()
     return Publication(
         file_name=remote.file_name,
@@ -113,31 +108,15 @@ def read_publication(remote: Remote) -> Publication:
     )
 
 
-def _read_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
-    """Return name, version and tags in the name of a wheel or conda package; "" for other files."""
-    if file_name.endswith(_CONDA):
-        stem = next(file_name.removesuffix(end) for end in _CONDA if file_name.endswith(end))
-        name, version, _ = [*stem.rsplit("-", 2), "", ""][:3]
-        return name, version, ()
-    try:
-        name, version, _, tags = parse_file_name(file_name)
-    except PackageError:
-        return "", "", ()
-    return name, version, tags
-
-
 @gathers(PublishedFile)
 def find_published(source: Source, reader: ObjectReader) -> PublishedFile:
-    """Read ranges of a published file. Raises NotApplicable for a local file."""
-    return read_published(require_remote(source), reader)
+    """Read a published file by ranges; start again, once, if the file changed meanwhile.
 
-
-def read_published(remote: Remote, reader: ObjectReader) -> PublishedFile:
-    """Read the file by ranges; start again, once, if the file changed meanwhile.
-
-    Raises Unavailable if the server supports no ranges, PackageError if the file is not a package,
-    and GatherError if the network failed or the file changed again.
+    Raises NotApplicable for a local file, Unavailable if the server supports no ranges,
+    PackageError if the file is not a package, and GatherError if the network failed or the file
+    changed again.
     """
+    remote = require_remote(source)
     try:
         return _read(remote, reader)
     except RemoteChanged:
@@ -226,8 +205,12 @@ def _open_part(
         tree = open_part(_open_bytes(source, files), files)
         name, version, metadata = _find_metadata(tree)
         wanted = {metadata: LONGEST["METADATA"]} if metadata else {}
-        stating = _find_stating(tree, patterns)
-        wanted.update((each.name, LARGEST) for each in stating)
+        stating = {
+            each.name: pattern
+            for each in tree.entries()
+            if (pattern := find_pattern(each.name, patterns)) is not None
+        }
+        wanted.update(dict.fromkeys(stating, LARGEST))
         only = [each for each in tree.entries() if each.name in wanted]
         visited = tree.visit(reader, VisitRequest(texts=wanted, only=only, hashed=False))
     texts = {each.member.archive_name: _require(each) for each in visited}
@@ -240,7 +223,11 @@ def _open_part(
         requires_python=next(iter(_list_values(headers, "requires-python")), ""),
         classifiers=_list_values(headers, "classifier"),
         has_metadata=bool(metadata),
-        commits=tuple(_find_commits(stating, texts, patterns)),
+        commits=tuple(
+            (name, found[1])
+            for name, pattern in stating.items()
+            if (found := pattern.search(texts[name].decode(errors="replace"))) and found[1]
+        ),
     )
 
 
@@ -268,23 +255,8 @@ def _find_metadata(tree: Tree) -> tuple[str, str, str]:
     return name, version, f"{find_dist_info(tree)}/METADATA"
 
 
-def _find_stating(tree: Tree, patterns: Mapping[str, re.Pattern[str]]) -> list[TreeEntry]:
-    """Return the members that may state the commit."""
-    return [each for each in tree.entries() if find_pattern(each.name, patterns) is not None]
-
-
 def _require(each: Visited) -> bytes:
     if each.content is None:
         fault = next(iter(each.member.faults), "it cannot be read")
         raise PackageError(f"{each.member.archive_name}: {fault}")
     return each.content
-
-
-def _find_commits(
-    stating: list[TreeEntry], texts: Mapping[str, bytes], patterns: Mapping[str, re.Pattern[str]]
-) -> Iterator[tuple[str, str]]:
-    for entry in stating:
-        pattern = find_pattern(entry.name, patterns)
-        text = texts[entry.name].decode(errors="replace")
-        if pattern is not None and (found := pattern.search(text)) and found[1]:
-            yield entry.name, found[1]

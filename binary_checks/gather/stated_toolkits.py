@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import TypeAlias
 
@@ -23,7 +22,6 @@ from binary_checks.model import (
     JudgedProjects,
     Linkage,
     LinkedLibraries,
-    Member,
     Package,
     Platform,
     StatedConfiguration,
@@ -35,8 +33,6 @@ from binary_checks.model import (
 )
 
 # Files of a package selected by globs and searched with patterns.
-
-_WILD = frozenset("*?[")
 
 
 def compile_patterns(
@@ -60,34 +56,10 @@ def find_pattern(name: str, patterns: Mapping[str, re.Pattern[str]]) -> re.Patte
     return next((known for glob, known in patterns.items() if _matches(name, glob)), None)
 
 
-def find_named(
-    paths: Iterable[str], tables: Iterable[Mapping[str, re.Pattern[str]]]
-) -> Iterator[str]:
-    """Yield the paths for which any of the tables has a pattern.
-
-    For most paths, the last component shows that no table has one.
-    """
-    globs = tuple(dict.fromkeys(glob for table in tables for glob in table))
-    leaves = {glob.rpartition("/")[2] for glob in globs}
-    wild = [leaf for leaf in leaves if not _WILD.isdisjoint(leaf)]
-    for path in paths:
-        name = path.rpartition("/")[2]
-        if (name in leaves or any(fnmatchcase(name, leaf) for leaf in wild)) and any(
-            _matches(path, glob) for glob in globs
-        ):
-            yield path
-
-
-def list_endings(tables: Iterable[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the part of each glob after its last wildcard, with which all its matches end."""
-    for glob in dict.fromkeys(glob for table in tables for glob in table):
-        yield re.split(r"[*?]|\[[^]]*\]", glob)[-1]
-
-
 def _matches(name: str, glob: str) -> bool:
-    if name.count("/") != glob.count("/"):
-        return False
-    return all(map(fnmatchcase, name.split("/"), glob.split("/")))
+    parts, globs = name.split("/"), glob.split("/")
+    # the last component shows for most files that they do not match
+    return len(parts) == len(globs) and all(map(fnmatchcase, reversed(parts), reversed(globs)))
 
 
 # Build files: files that state the toolkits of the build.
@@ -102,7 +74,10 @@ def _may_state(entry: TreeEntry) -> bool:
 
 
 _REQUEST = BuildsRequest()
-_USUAL = tuple(list_endings((_REQUEST.cuda, _REQUEST.rocm, _REQUEST.labels)))
+_USUAL = tuple(
+    re.split(r"[*?]|\[[^]]*\]", glob)[-1]
+    for glob in (*_REQUEST.cuda, *_REQUEST.rocm, *_REQUEST.labels)
+)
 STATING = ContentRequest(chooses=_may_state, longest=LARGEST)
 """The files that state the toolkit in most packages; a profile may name others."""
 
@@ -111,15 +86,10 @@ STATING = ContentRequest(chooses=_may_state, longest=LARGEST)
 def find_stated_toolkits(
     package: Package, contents: MemberContents, target: TargetSystem, request: BuildsRequest
 ) -> StatedToolkits:
-    """Find the CUDA or ROCm versions stated by the label, name, requirements and build files."""
-    found = read_build_files(package, contents, request)
-    return replace(found, claims=(*claim_by_package(package, target), *found.claims))
+    """Find the CUDA or ROCm versions stated by the label, name, requirements and build files.
 
-
-def read_build_files(
-    package: Package, contents: MemberContents, request: BuildsRequest
-) -> StatedToolkits:
-    """Read every file that a glob names. Raises ProfileError for an invalid pattern."""
+    Raises ProfileError for an invalid pattern.
+    """
     patterns = {
         table: compile_patterns(globs, f"probes.builds.{table}", "version")
         for table, globs in (
@@ -128,36 +98,27 @@ def read_build_files(
             (_LABELS, request.labels),
         )
     }
-    wanted = list(_find_wanted(package, patterns))
-    if not wanted:
-        return StatedToolkits()
-    try:
-        return _read(package, contents, wanted, patterns)
-    except (BinaryChecksError, OSError) as error:
-        return StatedToolkits(unread=((wanted[0].path, str(error)),))
-
-
-def _find_wanted(package: Package, patterns: _Patterns) -> Iterator[Member]:
-    files = (each for each in package.members if not (each.is_directory or each.target))
-    shown = [(package.layout.shorten(member.path), member) for member in files]
-    named = frozenset(find_named((path for path, _ in shown), patterns.values()))
-    yield from (member for path, member in shown if path in named)
-
-
-def _read(
-    package: Package, contents: MemberContents, wanted: Sequence[Member], patterns: _Patterns
-) -> StatedToolkits:
-    claims: list[ToolkitClaim] = []
+    shown = {
+        member: package.layout.shorten(member.path)
+        for member in package.members
+        if not (member.is_directory or member.target)
+    }
+    tables = patterns.values()
+    wanted = [each for each in shown if any(find_pattern(shown[each], table) for table in tables)]
+    claims = [*claim_by_package(package, target)]
     unread: list[tuple[str, str]] = []
-    texts = dict(contents.each(wanted))
+    try:
+        texts = dict(contents.each(wanted))
+    except (BinaryChecksError, OSError) as error:
+        gap = (wanted[0].path, str(error))
+        return StatedToolkits(claims=tuple(claims), unread=(gap,))
     for member in wanted:
         content = texts[member]
         if isinstance(content, Unavailable):
             unread.append((member.path, str(content)))
         else:
-            shown = package.layout.shorten(member.path)
             text = content.decode(errors="replace")
-            claims += dict.fromkeys(_find_claims(member.path, shown, text, patterns))
+            claims += dict.fromkeys(_find_claims(member.path, shown[member], text, patterns))
     return StatedToolkits(claims=tuple(claims), unread=tuple(unread))
 
 

@@ -7,6 +7,8 @@ from contextlib import ExitStack, closing
 from functools import cache
 from pathlib import Path
 
+from packaging.tags import Tag
+
 from binary_checks.errors import PackageError
 from binary_checks.model import (
     ContentRequest,
@@ -39,6 +41,7 @@ __all__ = [
     "Progress",
     "kind_of",
     "open_package",
+    "read_file_name",
     "read_outline",
     "preview",
     "read_tree",
@@ -63,6 +66,21 @@ def read_outline(tree: Tree, reader: ObjectReader) -> Package:
     if conda.recognises(tree.label, lambda: tree):
         return conda.outline(tree, reader)
     return kind_of(tree).read(tree, reader)
+
+
+def read_file_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
+    """Return name, version and tags in the name of a wheel or conda package; "" for other files."""
+    if file_name.endswith(conda.SUFFIXES):
+        stem = next(
+            file_name.removesuffix(end) for end in conda.SUFFIXES if file_name.endswith(end)
+        )
+        name, version, _ = [*stem.rsplit("-", 2), "", ""][:3]
+        return name, version, ()
+    try:
+        name, version, _, tags = wheel.parse_file_name(file_name)
+    except PackageError:
+        return "", "", ()
+    return name, version, tags
 
 
 def recognises(path: Path, *, folders: bool = False, kinds: Sequence[PackageKind] = ()) -> bool:

@@ -38,7 +38,7 @@ from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_
 from binary_checks.packages.distributions import sort_objects
 from binary_checks.python_code.dll_directories import LoadingSearch, is_source
 
-_SUFFIXES = (".conda", ".tar.bz2")
+SUFFIXES = (".conda", ".tar.bz2")
 _PATHS = "info/paths.json"
 _MIB = 1 << 20
 _LONGEST = {INDEX: 4 * _MIB, _PATHS: 64 * _MIB}
@@ -51,7 +51,7 @@ _WINDOWS_DIRECTORIES = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
     """Return whether the file has the suffix of a conda package."""
     del look
-    return label.endswith(_SUFFIXES)
+    return label.endswith(SUFFIXES)
 
 
 def preview(tree: Tree, reader: ObjectReader) -> Preview:
@@ -213,7 +213,7 @@ def _find_missing(rows: _Rows, members: Iterable[Member]) -> Iterator[str]:
 
 
 def _judge_name(label: str, index: Index) -> Iterator[str]:
-    stem = next(label.removesuffix(suffix) for suffix in _SUFFIXES if label.endswith(suffix))
+    stem = next(label.removesuffix(suffix) for suffix in SUFFIXES if label.endswith(suffix))
     stated = f"{index.name}-{index.version}-{index.build}"
     if stem != stated:
         yield f"{INDEX} describes {_shorten(stated)}, but the file's name does not match"

@@ -6,18 +6,23 @@ import random
 import re
 import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from binary_checks import objects
 from binary_checks.errors import GatherError, PackageError, Unavailable
-from binary_checks.gather.reading import read_publication, read_published
+from binary_checks.gather.reading import find_publication, find_published
 from binary_checks.model import (
     CppArchive,
     Kind,
     MalformedObject,
     ObjectFile,
+    PublishedFile,
     PublishedWheel,
+    Remote,
+    Source,
     UnreadObject,
     Wheel,
 )
@@ -31,6 +36,14 @@ from fixtures.huge_remote import NAME, ServedFile, judge_file, serve_file, write
 from fixtures.remote_files import RemotePackage
 
 NOISE = random.Random(1).randbytes(600 << 10)
+
+
+def give(remote: Remote) -> Source:
+    return cast("Source", SimpleNamespace(remote=lambda: remote))
+
+
+def read(remote: Remote) -> PublishedFile:
+    return find_published(give(remote), objects)
 
 
 def large_wheel(folder: Path, **parts: bytes) -> Path:
@@ -47,7 +60,7 @@ def large_wheel(folder: Path, **parts: bytes) -> Path:
 def test_a_wheel_is_known_by_a_tenth_of_its_bytes(tmp_path: Path) -> None:
     path = large_wheel(tmp_path)
     remote = RemotePackage(path)
-    file = read_published(remote, objects)
+    file = read(remote)
     assert isinstance(file, PublishedWheel)
     assert file.package.header("Name") == "demo"
     assert [str(tag) for tag in file.package.tags] == ["cp311-cp311-manylinux_2_17_x86_64"]
@@ -62,7 +75,7 @@ def test_a_wheel_is_known_by_a_tenth_of_its_bytes(tmp_path: Path) -> None:
 
 def test_it_says_of_a_wheel_what_reading_all_of_it_says(tmp_path: Path) -> None:
     path = large_wheel(tmp_path)
-    part = read_published(RemotePackage(path), objects).package
+    part = read(RemotePackage(path)).package
     with_all = objects_and_texts(path)
     assert isinstance(part, Wheel)
     for field in ("name", "version", "tags", "metadata", "wheel", "record", "claims", "layout"):
@@ -84,7 +97,7 @@ def objects_and_texts(path: Path) -> Wheel:
 
 def test_a_file_that_changes_meanwhile_is_begun_anew_once(tmp_path: Path) -> None:
     remote = RemotePackage(large_wheel(tmp_path), changes=[1])
-    file = read_published(remote, objects)
+    file = read(remote)
     assert file.began_anew
     assert len(remote.opened) == 2
     assert all(each.closed for each in remote.opened)
@@ -93,34 +106,34 @@ def test_a_file_that_changes_meanwhile_is_begun_anew_once(tmp_path: Path) -> Non
 def test_a_file_that_changes_again_is_refused(tmp_path: Path) -> None:
     remote = RemotePackage(large_wheel(tmp_path), changes=[1, 1])
     with pytest.raises(GatherError, match=r"demo-.*: it changed twice while it was read"):
-        read_published(remote, objects)
+        read(remote)
     assert all(each.closed for each in remote.opened)
 
 
 def test_without_ranges_nothing_is_inspected_before_the_download(tmp_path: Path) -> None:
     remote = RemotePackage(large_wheel(tmp_path), ranges=False)
     with pytest.raises(Unavailable, match="before the download: the server sends no ranges"):
-        read_published(remote, objects)
+        read(remote)
 
 
 def test_a_page_in_place_of_a_wheel_is_no_archive(tmp_path: Path) -> None:
     page = tmp_path / "demo-1.0-py3-none-any.whl"
     page.write_text("<!DOCTYPE html><title>Sign in</title>")
     with pytest.raises(PackageError, match="not a zip archive"):
-        read_published(RemotePackage(page), objects)
+        read(RemotePackage(page))
 
 
 def test_a_tar_has_no_directory_to_look_into(tmp_path: Path) -> None:
     path = tmp_path / "demo-1.0-0.tar.bz2"
     path.write_bytes(b"BZh91AY&SY")
     with pytest.raises(Unavailable, match=r"before the download: .*has no directory"):
-        read_published(RemotePackage(path), objects)
+        read(RemotePackage(path))
 
 
 def test_a_library_that_is_a_pointer_is_told_apart(tmp_path: Path) -> None:
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:12\nsize 9\n"
     path = build_wheel(tmp_path, members={"demo/libx.so": pointer})
-    (broken,) = read_published(RemotePackage(path), objects).package.malformed
+    (broken,) = read(RemotePackage(path)).package.malformed
     assert "a git-lfs pointer" in broken.reason
 
 
@@ -128,14 +141,14 @@ def test_a_text_too_long_to_be_fetched_is_said(tmp_path: Path) -> None:
     record = b"".join(b"%d,sha256=x,1\n" % (n * 7919 % 1000003) for n in range(300_000))
     path = build_wheel(tmp_path, record=record, compression="stored")
     with pytest.raises(Unavailable, match=r"RECORD takes \d+ bytes; at most 4194304 are read"):
-        read_published(RemotePackage(path), objects)
+        read(RemotePackage(path))
 
 
 @pytest.mark.parametrize("suffix", [".conda", ".tar.bz2"])
 def test_the_name_of_a_conda_package_tells_its_version(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / "x"
     path.write_bytes(b"x")
-    found = read_publication(RemotePackage(path, file_name=f"my-demo-2.1-py311_0{suffix}"))
+    found = find_publication(give(RemotePackage(path, file_name=f"my-demo-2.1-py311_0{suffix}")))
     assert (found.name, found.version) == ("my-demo", "2.1")
 
 
@@ -143,7 +156,7 @@ def test_a_publication_is_known_by_its_name_and_its_index(tmp_path: Path) -> Non
     path = build_wheel(tmp_path, version="1.2+cu126")
     metadata = b"Metadata-Version: 2.1\nName: demo\nVersion: 1.2+cu126\n\nA demo.\n"
     remote = RemotePackage(path, core_metadata=metadata, yanked="broken", ranges=False)
-    found = read_publication(remote)
+    found = find_publication(give(remote))
     assert (found.name, found.version) == ("demo", "1.2+cu126")
     assert found.provenance.yanked == "broken"
     assert found.metadata is not None
@@ -155,7 +168,7 @@ def test_of_a_conda_package_info_is_read_and_its_objects_are_not(tmp_path: Path)
     pytest.importorskip("zstandard")
     members = {"lib/libdemo.so": build_elf() + NOISE}
     path = build_conda(tmp_path, members=members, version="2.1")
-    file = read_published(RemotePackage(path), objects)
+    file = read(RemotePackage(path))
     assert (file.package.name, file.package.version) == ("demo", "2.1")
     assert [each.name for each in file.package.claims.systems] == ["linux-64 with __glibc >=2.17"]
     assert "lib/libdemo.so" in {each.path for each in file.package.members}
@@ -167,7 +180,7 @@ def test_of_a_conda_package_info_is_read_and_its_objects_are_not(tmp_path: Path)
 def test_of_an_archive_of_libraries_all_is_listed_and_little_read(tmp_path: Path) -> None:
     members = {"lib/libdemo.so": build_elf(), "lib/noise.bin": NOISE, "build-hash": "abc"}
     path = build_cpp_archive(tmp_path, members=members)
-    file = read_published(RemotePackage(path), objects)
+    file = read(RemotePackage(path))
     assert isinstance(file.package, CppArchive)
     assert file.package.build_hash == "abc"
     assert [each.path for each in file.package.objects] == ["lib/libdemo.so"]
@@ -215,7 +228,7 @@ def test_a_name_of_no_package_is_not_inspected(tmp_path: Path, suffix: str) -> N
     path = tmp_path / "x"
     path.write_bytes(b"x")
     with pytest.raises(Unavailable, match="has no directory"):
-        read_published(RemotePackage(path, file_name=f"demo{suffix}"), objects)
+        read(RemotePackage(path, file_name=f"demo{suffix}"))
 
 
 @pytest.mark.slow
@@ -224,7 +237,7 @@ def test_of_three_gigabytes_two_thousandths_are_read(tmp_path: Path) -> None:
     write_huge(path, libraries=60, members=12_000)
     with serve_file(path) as url:
         client = Client()
-        file = read_published(ServedFile(client, url), objects)
+        file = read(ServedFile(client, url))
         client.close()
     assert file.package.size > 3_000_000_000
     assert len(file.package.objects) == 60
