@@ -78,6 +78,7 @@ class _ModuleReader:
         self._asked: dict[str, set[str]] = {}
         for path, name in self._list_asked():
             self._asked.setdefault(path, set()).add(name)
+        self._starred: dict[str, ModuleNames | None] = {}
 
     def read(self) -> PythonModules:
         """Read all modules that entry points and namespaces refer to."""
@@ -139,9 +140,12 @@ class _ModuleReader:
         return ""
 
     def _read_star(self, path: str) -> ModuleNames | None:
-        with suppress(LeftAloneError, Unavailable):
-            return read_names(path, tabulate(self._contents.read(self._members[path])))
-        return None
+        if path not in self._starred:
+            self._starred[path] = None
+            with suppress(LeftAloneError, Unavailable):
+                table = tabulate(self._contents.read(self._members[path]))
+                self._starred[path] = read_names(path, table)
+        return self._starred[path]
 
     def _list_asked(self) -> Iterator[tuple[str, str]]:
         """Yield the files of modules that entry points name, with the name that each must bind.

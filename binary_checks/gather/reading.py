@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 from binary_checks import objects, systems
 from binary_checks.declaring import gathers
@@ -131,8 +131,7 @@ def find_published(source: Source, reader: ObjectReader) -> PublishedFile:
 
 def _read(remote: Remote, reader: ObjectReader, *, again: bool = False) -> PublishedFile:
     with ExitStack() as files:
-        file = remote.open()
-        files.callback(file.close)
+        file = files.enter_context(closing(remote.open()))
         ranged = RangedBytes(remote.file_name, file)
         package: Package = read_outline(open_part(ranged, files, read_first_bytes), reader)
         transfer = ranged.transfer
@@ -239,8 +238,7 @@ def _open_bytes(source: Source, files: ExitStack) -> PackageBytes:
     remote = source.remote()
     if remote is None:
         return files.enter_context(open_bytes(source.path))
-    file = remote.open()
-    files.callback(file.close)
+    file = files.enter_context(closing(remote.open()))
     return RangedBytes(remote.file_name, file)
 
 
