@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import importlib.util
 import inspect
+import pkgutil
+import re
 import sys
-import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, update_wrapper
-from importlib import resources
 from typing import Any, Generic, ParamSpec
 
 from binary_checks.errors import ProfileError
@@ -69,10 +68,6 @@ FAMILIES = {  # families of our own checks, which are pytest markers
 }
 
 
-_WITHOUT_DOCSTRINGS = 2
-"""The value of ``sys.flags.optimize`` that removes docstrings: ``python -OO``, PYTHONOPTIMIZE=2."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Documentation:
     """The parts of a check's docstring."""
@@ -119,13 +114,8 @@ class _Declared(Generic[_P, _Answer]):
         return inspect.unwrap(self.function)
 
     @cached_property
-    def _parameters(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The names of positional parameters, and of keyword-only parameters."""
-        code = self._plain.__code__
-        first, last = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
-        names, flags = code.co_varnames, (inspect.CO_VARARGS, inspect.CO_VARKEYWORDS)
-        starred = sum(bool(code.co_flags & flag) for flag in flags)
-        return (*names[:first], *names[last : last + starred]), names[first:last]
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        return inspect.signature(self._plain).parameters
 
     @cached_property
     def _hints(self) -> Mapping[str, Any]:
@@ -138,8 +128,9 @@ class _Declared(Generic[_P, _Answer]):
 
     @cached_property
     def facts(self) -> tuple[tuple[type, ...], ...]:
-        """The classes that each positional parameter accepts."""
-        hints = map(self._hint, self._parameters[0])
+        """The classes that each parameter accepts, except those of options."""
+        parameters = self._parameters.items()
+        hints = [self._hint(name) for name, each in parameters if each.kind != each.KEYWORD_ONLY]
         unions = (typing.Union, types.UnionType)
         return tuple(
             tuple(typing.get_args(hint)) if typing.get_origin(hint) in unions else (hint,)
@@ -154,7 +145,7 @@ class _Declared(Generic[_P, _Answer]):
     @cached_property
     def documentation(self) -> Documentation:
         """The docstring's title, details and sections; a missing part is ""."""
-        return _take_apart(inspect.getdoc(self.function) or _read_docstring(self._plain))
+        return _take_apart(inspect.getdoc(self.function) or "")
 
     def _hint(self, name: str) -> Any:
         """Return a parameter's type. Raises ProfileError if it has none."""
@@ -172,11 +163,6 @@ class Gatherer(_Declared[_P, _Fact]):
         super().__init__(function)
         self.fact = fact  # the class of the gathered fact
         self.wants = tuple(wants)  # the members whose contents the function needs
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether the gatherer belongs to binary_checks rather than to a project."""
-        return is_ours(self.function)
 
     def __repr__(self) -> str:
         return f"<gatherer of {self.fact.__name__}>"
@@ -209,20 +195,16 @@ class Check(_Declared[_P, Iterator[Finding]]):
         self.level = level
         # the module's name, or the name of our file or folder of checks
         module = function.__module__
-        own = module.removeprefix(f"{_OWN}.").partition(".")[0]
-        self.family = own if is_own(module) else module.rpartition(".")[2]
+        own = module.removeprefix(f"{_OWN}.")
+        self.family = module.rpartition(".")[2] if own == module else own.partition(".")[0]
 
     @cached_property
     def options(self) -> Mapping[str, Option]:
         """The check's options by name; a profile may set them."""
-        defaults = self._plain.__kwdefaults__ or {}
         return {
-            name: Option(
-                name=name,
-                annotation=self._hint(name),
-                default=defaults.get(name, inspect.Parameter.empty),
-            )
-            for name in self._parameters[1]
+            name: Option(name=name, annotation=self._hint(name), default=each.default)
+            for name, each in self._parameters.items()
+            if each.kind == each.KEYWORD_ONLY
         }
 
     @property
@@ -252,35 +234,16 @@ def difference(function: Callable[_P, Iterator[Change]], /) -> Difference[_P]:
     return Difference(function)
 
 
-def _read_docstring(function: Any) -> str:
-    """Return the docstring from the source if Python removed it (``python -OO``)."""
-    if sys.flags.optimize < _WITHOUT_DOCSTRINGS:
-        return ""
-    try:
-        (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
-    except (OSError, SyntaxError, ValueError):  # there is only bytecode
-        return ""
-    return ast.get_docstring(definition) or "" if isinstance(definition, ast.FunctionDef) else ""
-
-
-_SECTIONS = ("Why", "Fix", "Level")
+_SECTION = re.compile(r"^(Why|Fix|Level): ", re.MULTILINE)
 
 
 def _take_apart(docstring: str) -> Documentation:
-    parts: dict[str, list[str]] = {
-        part: [] for part in ("title", "details", *map(str.lower, _SECTIONS))
-    }
-    current = "title"
-    for line in docstring.splitlines():
-        heading, colon, rest = line.partition(": ")
-        if colon and heading in _SECTIONS:
-            current = heading.lower()
-        elif current == "title" and not line.strip():
-            current = "details"
-        else:
-            rest = line
-        parts[current].append(rest.strip())
-    return Documentation(**{name: "\n".join(lines).strip() for name, lines in parts.items()})
+    text, *sections = _SECTION.split(docstring)
+    title, _, details = text.strip().partition("\n\n")
+    parts = {"title": title, "details": details, "why": "", "fix": "", "level": ""}
+    parts.update(zip(map(str.lower, sections[::2]), sections[1::2], strict=True))
+    tidy = re.compile(r"^ +| +$", re.MULTILINE)
+    return Documentation(**{name: tidy.sub("", part.strip()) for name, part in parts.items()})
 
 
 def is_ours(kind: Any) -> bool:
@@ -347,18 +310,10 @@ def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[.
     return found
 
 
-def is_own(module: str) -> bool:
-    """Return whether a module belongs to our own checks."""
-    return module.startswith(f"{_OWN}.")
-
-
-def _own_modules(package: str = _OWN) -> Iterator[types.ModuleType]:
-    for entry in sorted(resources.files(package).iterdir(), key=lambda entry: entry.name):
-        stem, _, ending = entry.name.partition(".")
-        if ending in ("py", "pyc") and stem != "__init__":
-            yield importlib.import_module(f"{package}.{stem}")
-        elif not ending and any(each.name.startswith("__init__.") for each in entry.iterdir()):
-            yield from _own_modules(f"{package}.{stem}")
+def _own_modules() -> Iterator[types.ModuleType]:
+    folder = importlib.import_module(_OWN).__path__
+    for each in pkgutil.walk_packages(folder, f"{_OWN}."):
+        yield importlib.import_module(each.name)
 
 
 def load_checks(path: str, name: str) -> types.ModuleType:

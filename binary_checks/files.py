@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import stat
@@ -107,7 +106,7 @@ def replace_file_when_complete(path: Path, mode: int = 0o600) -> Iterator[IO[byt
         part.chmod(path.stat().st_mode & 0o777 if path.exists() else mode)
         part.replace(path)
     except BaseException:
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             part.unlink()
         raise
 
@@ -201,14 +200,3 @@ def take_lock(file: IO[bytes]) -> bool:
     except (BlockingIOError, PermissionError):
         return False
     return True
-
-
-def try_lock(file: IO[bytes]) -> bool:
-    """Lock an open file until it is closed.
-
-    Return False if another process holds the lock, or the file system does not support locks.
-    """
-    try:
-        return take_lock(file)
-    except OSError:
-        return False

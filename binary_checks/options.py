@@ -8,7 +8,7 @@ program that the user called.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -171,14 +171,3 @@ class Program(Enum):
     def name_options(self, text: str) -> str:
         """Return the text, or an argument, with our options named as in the program's help."""
         return _NAMED.sub("--", text) if self is Program.COMMAND else text
-
-
-def lengthen(arguments: Iterable[str]) -> Iterator[str]:
-    """Yield our command's arguments, with our options under the names that they have in pytest."""
-    following = iter(arguments)
-    for argument in following:
-        name = argument.partition("=")[0].removeprefix("--")
-        short = argument.startswith("--") and name in OPTIONS
-        yield argument.replace("--", "--binary-", 1) if short else argument
-        if argument == "--":
-            yield from following

@@ -58,10 +58,8 @@ class Watchdog:
         self._label, self._factor, self._owns_process = label, factor, owns_process
         self._bound = self._left = factor * SECONDS
         self._memory = factor * MEMORY
-        self._interrupted = 0  # steps that were interrupted until now
         self._began = 0.0  # CPU time of the process at the beginning of the current step
         self._watching = False  # whether the current step may be interrupted
-        self._has_rung: bool | None = None  # whether the timer has rung; None if there is no timer
 
     def call(self, step: str, function: Callable[..., _Answer], *arguments: Any) -> _Answer:
         """Call a function; ``step`` names it. Raises TooLarge if the package exceeds a bound.
@@ -70,8 +68,8 @@ class Watchdog:
         takes more than twice its bound.
         """
         if self._left < 0:  # the step before exceeded the bound
-            self._interrupted += 1
-            self._left = self._bound / 2**self._interrupted
+            self._bound /= 2
+            self._left = self._bound
         exceeded = ""
         over = threading.Event()
         outer = _current.set((self, over))
@@ -108,7 +106,7 @@ class Watchdog:
         """
         self._bound += self._factor * more
         self._left += self._factor * more
-        if self._has_rung is not False and self._watching and self._find_left() < 0:
+        if self._watching and self._find_left() < 0:
             raise OutOfTime
 
     def _find_left(self) -> float:
@@ -116,7 +114,6 @@ class Watchdog:
 
     def _start_timer(self, step: str) -> Callable[[], None]:
         """Start to watch the time; return the function that ends this."""
-        self._has_rung = None
         is_main = threading.current_thread() is threading.main_thread()
         # A handler that C code installed, which is shown as None, could not be restored.
         if (
@@ -124,7 +121,6 @@ class Watchdog:
             and hasattr(signal, "setitimer")
             and signal.getsignal(signal.SIGPROF) is not None
         ):
-            self._has_rung = False  # until then, nobody needs to look at the clock
             handler = signal.signal(signal.SIGPROF, self._interrupt)
             seconds = max(self._left, 0) + 0.01  # 0 would switch the timer off
             timer = signal.setitimer(signal.ITIMER_PROF, seconds, _AGAIN)
@@ -143,7 +139,6 @@ class Watchdog:
 
     def _interrupt(self, _: int, frame: FrameType | None) -> None:
         """Handle the signal. A step that imports a module is interrupted later."""
-        self._has_rung = True
         while frame is not None and frame.f_code is not Watchdog.call.__code__:
             if frame.f_globals.get("__name__") == "importlib._bootstrap":
                 return

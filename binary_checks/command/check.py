@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -19,7 +19,7 @@ import pytest
 from binary_checks.command import MISUSED, complain, report_unwritten_output, suggest
 from binary_checks.command.hidden_environment import restart_without_secrets
 from binary_checks.errors import EMPTY, FIT
-from binary_checks.options import OPTIONS, Program, lengthen
+from binary_checks.options import OPTIONS, Program
 from binary_checks.plugin.arguments import CommandProcess
 from binary_checks.plugin.progress import SCREEN
 
@@ -79,6 +79,17 @@ def check(arguments: Sequence[str], *, started: float | None = None, alone: bool
         raise output.error
     failed = report_unwritten_output(output.error)
     return failed if status in (FIT, EMPTY) else status
+
+
+def lengthen(arguments: Iterable[str]) -> Iterator[str]:
+    """Yield our command's arguments, with our options under the names that they have in pytest."""
+    following = iter(arguments)
+    for argument in following:
+        name = argument.partition("=")[0].removeprefix("--")
+        short = argument.startswith("--") and name in OPTIONS
+        yield argument.replace("--", "--binary-", 1) if short else argument
+        if argument == "--":
+            yield from following
 
 
 def print_all_options() -> int:

@@ -14,7 +14,6 @@ from binary_checks.declaring import (
     find_checks,
     find_gatherers,
     is_ours,
-    is_own,
     load_checks,
 )
 from binary_checks.errors import ProfileError
@@ -58,7 +57,7 @@ def require_sound_declaration(
 
     The tests also apply this to the checks of this project.
     """
-    if is_own(check.function.__module__):
+    if is_ours(check):
         return
     kinds = _read_kinds(check, f"check {check.id}")
     if not kinds:

@@ -10,7 +10,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from binary_checks import objects, probes
-from binary_checks.declaring import Gatherer, find_gatherers
+from binary_checks.declaring import Gatherer, find_gatherers, is_ours
 from binary_checks.errors import (
     BinaryChecksError,
     CheckError,
@@ -180,7 +180,7 @@ class Facts:
             self.watchdog.call, f"gathering {gatherer.fact.__name__}", gatherer.function
         )
         gather = gatherer.function if depends else watched
-        if gatherer.is_ours:
+        if is_ours(gatherer):
             return gather(*needed)
         try:
             fact = gather(*needed)

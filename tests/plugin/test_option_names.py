@@ -11,8 +11,9 @@ from unittest.mock import patch
 import pytest
 
 from binary_checks.command import main
+from binary_checks.command.check import lengthen
 from binary_checks.model import ProfileIdentity, RunResult
-from binary_checks.options import OPTIONS, Program, lengthen
+from binary_checks.options import OPTIONS, Program
 from binary_checks.reports import known_list
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from binary_checks.files import make_private, name_cache_folder, take_lock, try_lock
+from binary_checks.files import make_private, name_cache_folder, take_lock
 from binary_checks.fleet.night import GPU, Attempt
 from binary_checks.fleet.nights.attempt_process import StoppedError, StopRequest, kill_carriers
 from binary_checks.fleet.nights.attempting import AttemptTask, run_attempt
@@ -134,6 +134,6 @@ def _remove_abandoned(folder: Path) -> None:
         return
     # one that was removed in part has no such file any more
     with (folder / _LOCK).open("a+b") as lock:
-        if try_lock(lock):
+        if take_lock(lock):
             kill_carriers(str(folder))
             shutil.rmtree(folder, ignore_errors=True)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from binary_checks.errors import RecordError, StoreError
-from binary_checks.files import open_regular, take_turns, try_lock
+from binary_checks.files import open_regular, take_lock, take_turns
 from binary_checks.fleet.store import MOST_READ, Stored
 from binary_checks.fleet.store.store_names import (
     MARK,
@@ -241,7 +241,8 @@ def _write_part(part: Path, content: bytes | Path) -> None:
         part.open("xb") as file,
         BytesIO(content) if isinstance(content, bytes) else content.open("rb") as source,
     ):
-        try_lock(file)  # shows other processes that the writer is alive
+        with contextlib.suppress(OSError):  # the file system may not support locks
+            take_lock(file)  # shows other processes that the writer is alive
         shutil.copyfileobj(source, file, _PIECE)
         file.flush()
         os.fsync(file.fileno())  # otherwise a power failure could leave a name without content
@@ -288,7 +289,7 @@ def _remove_leftovers(partial: Path) -> None:
     """Remove temporary files of dead writers; living ones hold a lock."""
     for part in partial.glob(f"*{_PART}"):
         with contextlib.suppress(OSError), part.open("r+b") as file:
-            if try_lock(file) and os.name == "posix":
+            if take_lock(file) and os.name == "posix":
                 part.unlink()
                 continue
         if os.name != "posix":
