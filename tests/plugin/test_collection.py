@@ -47,13 +47,13 @@ def test_packages_in_a_walked_folder_are_left_alone(pytester: pytest.Pytester, r
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["alone", "xdist"])
-def test_two_packages_of_one_name_outside_the_root_do_not_merge(
+def test_two_packages_of_one_name_outside_the_root_do_not_merge_and_stay_on_one_worker(
     pytester: pytest.Pytester, run: Run, tmp_path: Path, workers: list[str]
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     one, two = faulty(elsewhere / "one"), healthy(elsewhere / "two")
-    single = run(one).parseoutcomes()
-    result = run(one, two, "-v", *workers)
+    single = run(one, "-m", "linkage").parseoutcomes()
+    result = run(one, two, "-v", "-m", "linkage", *workers)
     counts = result.parseoutcomes()
     assert sum(counts.get(k, 0) for k in ("passed", "failed", "skipped")) == 2 * sum(
         single.get(k, 0) for k in ("passed", "failed", "skipped")
@@ -62,6 +62,12 @@ def test_two_packages_of_one_name_outside_the_root_do_not_merge(
     text = result.stdout.str()
     assert f"one/{NAME}::absolute-search-path" in text
     assert f"two/{NAME}::absolute-search-path" in text
+    judged_by = {
+        (line.split("::")[0].split()[-1], line.split("]")[0])
+        for line in result.outlines
+        if line.startswith("[gw") and "::" in line
+    }
+    assert len(judged_by) == (2 if workers else 0)
 
 
 def test_a_check_that_does_not_apply_is_a_usage_error(pytester: pytest.Pytester, run: Run) -> None:
@@ -77,17 +83,6 @@ def test_packages_come_with_other_tests_and_once(pytester: pytest.Pytester, run:
     result = run(NAME, ".", NAME, "test_other.py", "-v", "-k", "test_other or absolute-search-path")
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=2, deselected=result.parseoutcomes()["deselected"])
-
-
-def test_a_package_stays_on_one_worker(pytester: pytest.Pytester, run: Run) -> None:
-    one, two = healthy(pytester.path / "one"), healthy(pytester.path / "two")
-    result = run(one, two, "-n", "2", "-v")
-    workers = {
-        (line.split("::")[0].split()[-1], line.split("]")[0])
-        for line in result.outlines
-        if line.startswith("[gw") and "::" in line
-    }
-    assert len(workers) == 2
 
 
 @pytest.mark.parametrize("workers", [[], *slow(["-n", "1"])], ids=["alone", "xdist"])
@@ -277,6 +272,6 @@ def test_without_packages_no_room_is_loaded(pytester: pytest.Pytester) -> None:
             assert request.config.pluginmanager.hasplugin("binary_checks")
         """
     )
-    for named in ("test_without_packages_no_room_is_loaded.py", "."):
-        apart = pytester.runpytest_subprocess("--binary-static", named)
-        apart.assert_outcomes(passed=1)
+    named = ("test_without_packages_no_room_is_loaded.py", ".")
+    apart = pytester.runpytest_subprocess("--binary-static", *named)
+    apart.assert_outcomes(passed=1)

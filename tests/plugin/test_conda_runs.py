@@ -55,6 +55,7 @@ def test_a_healthy_package_is_fit(pytester: pytest.Pytester, run: Run, suffix: A
         result.stdout.fnmatch_lines([f"{STEM}{suffix}::{check} PASSED*"])
 
 
+@pytest.mark.slow
 def test_both_formats_are_judged_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
     paths = [package(pytester.path, suffix=suffix).name for suffix in (".conda", ".tar.bz2")]
     assert run(*paths, "-n", "2").ret == pytest.ExitCode.OK

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from binary_checks.crosscheck import opinion
 from fixtures.samples import FOLDER
 from tests.plugin.conftest import Run, healthy
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 NODE = f"{NAME}::readers-disagree"
-MISTAKE = """
-from binary_checks.crosscheck import opinion
-
-real = opinion.our_facts
-wrong = {"soname": "our.so", "stack": "ours"}
-opinion.our_facts = lambda item: {**real(item), **wrong}
-"""
+WRONG = {"soname": "our.so", "stack": "ours"}
 
 
 def test_without_the_option_nobody_else_is_asked(pytester: pytest.Pytester, run: Run) -> None:
@@ -32,12 +27,12 @@ def test_readers_that_agree_pass_and_say_who_was_asked(pytester: pytest.Pytester
 
 
 def test_readers_that_disagree_name_file_fact_library_and_both_answers(
-    pytester: pytest.Pytester,
+    pytester: pytest.Pytester, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     healthy(pytester.path)
-    pytester.makeconftest(MISTAKE)
-    asked = ("--binary-static", "--binary-crosscheck", "-m", "crosscheck")
-    result = pytester.runpytest_subprocess(NAME, *asked, "--junit-xml=report.xml")
+    real = opinion.our_facts
+    monkeypatch.setattr(opinion, "our_facts", lambda item: {**real(item), **WRONG})
+    result = run(NAME, "--binary-crosscheck", "-m", "crosscheck", "--junit-xml=report.xml")
     assert result.ret == pytest.ExitCode.INTERNAL_ERROR  # 3: ours, and no problem of the package
     result.assert_outcomes(errors=1, deselected=result.parseoutcomes()["deselected"])
     assert 'errors="1"' in (pytester.path / "report.xml").read_text()

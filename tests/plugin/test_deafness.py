@@ -80,9 +80,10 @@ def test_static_checks_run_nothing_of_it(hostile: Path, tmp_path: Path, workers:
     one, two = healthy(hostile / "one"), healthy(tmp_path / "two")
     result = command(hostile, "--static", *workers, one, two)
     assert (result.returncode, marks(tmp_path)) == (0, ""), result.stdout + result.stderr
+    assert "2 packages: 2 fit" in result.stdout
 
 
-@pytest.mark.parametrize("json", [[], ["--json"]])
+@pytest.mark.parametrize("json", [*slow([]), ["--json"]])
 def test_inspect_runs_nothing_of_it(hostile: Path, tmp_path: Path, json: list[str]) -> None:
     result = command(hostile, "inspect", healthy(hostile), *json)
     assert (result.returncode, marks(tmp_path)) == (0, ""), result.stderr

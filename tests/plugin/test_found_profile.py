@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -24,6 +22,7 @@ from binary_checks.profile import (
 )
 from tests.plugin.conftest import command, healthy
 
+NAME = "demo-1.0-py3-none-any.whl"
 HARMLESS = {
     *(
         "allowed",
@@ -83,8 +82,7 @@ reason = "issue 2"
 
 def test_from_a_folder_below_nothing_of_it_runs_either(folder: Path, mark: Path) -> None:
     (folder / "dist").mkdir()
-    name = "demo-1.0-py3-none-any.whl"
-    (folder / name).rename(folder / "dist" / name)
+    (folder / NAME).rename(folder / "dist" / NAME)
     result = run(folder / "dist", "--binary-static", "-v")
     assert (result.returncode, mark.exists()) == (0, False), result.stdout + result.stderr
     assert "../pyproject.toml was found automatically" in result.stdout
@@ -107,19 +105,8 @@ def folder(tmp_path: Path, mark: Path) -> Path:
     return folder
 
 
-def run(
-    folder: Path, *arguments: str, starter: str = "binary_checks"
-) -> subprocess.CompletedProcess[str]:
-    if starter == "binary_checks":
-        return command(folder, "demo-1.0-py3-none-any.whl", *arguments, PIP_NO_INDEX="1")
-    return subprocess.run(
-        [sys.executable, "-m", starter, "demo-1.0-py3-none-any.whl", *arguments],
-        cwd=folder,
-        env={**os.environ, "PIP_NO_INDEX": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return command(folder, NAME, *arguments, PIP_NO_INDEX="1")
 
 
 @pytest.mark.parametrize(
@@ -128,6 +115,7 @@ def run(
 def test_nothing_of_it_runs_and_one_line_says_so(
     folder: Path, mark: Path, options: list[str]
 ) -> None:
+    (folder / "pytest.ini").write_text("[pytest]\nbinary_command = false\n")  # it has no say
     result = run(folder, *options)
     assert (result.returncode, mark.exists()) == (0, False), result.stdout + result.stderr
     lines = result.stdout.splitlines()
@@ -155,16 +143,13 @@ def test_named_it_runs(folder: Path, mark: Path) -> None:
     assert "was found automatically" not in result.stdout
 
 
-def test_pytest_runs_it_as_it_runs_a_conftest(folder: Path, mark: Path) -> None:
-    result = run(folder, "--binary-static", starter="pytest")
+def test_pytest_runs_it_as_it_runs_a_conftest(
+    folder: Path, mark: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    result = pytester.runpytest_inprocess("--binary-static", NAME)
     assert mark.read_text() == "checks "
-    assert "was found automatically" not in result.stdout
-
-
-def test_a_folders_own_ini_file_has_no_say(folder: Path, mark: Path) -> None:
-    (folder / "pytest.ini").write_text("[pytest]\nbinary_command = false\n")
-    run(folder, "--binary-static", "-n", "2", "-d")
-    assert not mark.exists()
+    assert "was found automatically" not in result.stdout.str()
 
 
 def test_what_a_shipped_profile_runs_stays(folder: Path, mark: Path) -> None:

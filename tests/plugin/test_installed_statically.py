@@ -16,7 +16,7 @@ from binary_checks.places import list_folders
 from binary_checks.places.running import identify
 from binary_checks.sources.installed import find_installation
 from fixtures.installation import find_site, install_by_hand
-from tests.plugin.conftest import Run, healthy
+from tests.plugin.conftest import Run, healthy, run_command
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
 
@@ -69,13 +69,12 @@ def test_an_interpreter_for_which_wheels_are_chosen_runs_nothing_that_is_install
 )
 @pytest.mark.parametrize("starter", ["pytest", "binary_checks"])
 def test_nothing_installed_runs(
-    python: Path, mark: Path, tmp_path: Path, workers: list[str], starter: str
+    python: Path, mark: Path, workers: list[str], starter: str, run: Run
 ) -> None:
-    named = ["--binary-installed", "demo", "--binary-python", str(python), "--binary-static"]
-    command = [sys.executable, "-m", starter, *named, *workers]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert (done.returncode, mark.exists()) == (0, False), done.stdout + done.stderr
-    assert {"pytest": " passed", "binary_checks": "1 package: 1 fit"}[starter] in done.stdout
+    named = ("--binary-installed", "demo", "--binary-python", python, "--binary-static", *workers)
+    done = run(*named, static=False) if starter == "pytest" else run_command(*named)
+    assert (done.ret, mark.exists()) == (0, False), done.outlines + done.errlines
+    assert {"pytest": " passed", "binary_checks": "1 package: 1 fit"}[starter] in done.stdout.str()
 
 
 def test_at_run_time_the_search_runs_nothing_where_reading_is_enough(

@@ -152,7 +152,7 @@ def assert_all_harmless(result: pytest.RunResult) -> None:
         assert_harmless(line)
 
 
-@pytest.mark.parametrize("options", [(), ("-v", "-rA", "-n", "1"), ("--tb=line",)])
+@pytest.mark.parametrize("options", [(), ("-v", "-rA"), ("--tb=line",), IN_A_WORKER])
 def test_names_in_a_package_command_neither_terminal_nor_build(
     pytester: pytest.Pytester, run: Run, options: tuple[str, ...]
 ) -> None:

@@ -95,7 +95,7 @@ def test_a_download_that_broke_is_no_fault_of_the_package(
     index: PackageIndex, run: Run, tmp_path: Path
 ) -> None:
     index.offer(healthy(tmp_path / "dist"), "demo", sha256="0" * 64)
-    result = run("demo==1.0", *FOR)
+    result = run("demo==1.0", *FOR, "-k", "search-path")
     assert result.ret == TRY_AGAIN
     result.stdout.fnmatch_lines(
         [f"*{NAME}: {index.simple} says sha256 {'0' * 64}, and its server*"]

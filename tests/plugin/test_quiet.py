@@ -121,7 +121,7 @@ def test_pytests_own_report_is_there_for_whoever_asks(tmp_path: Path) -> None:
     assert "test session" not in quiet
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "load")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), *slow((("-n", "2", "--dist", "load"),))])
 def test_each_package_has_a_verdict_as_soon_as_it_is_judged(
     tmp_path: Path, workers: tuple[str, ...]
 ) -> None:
@@ -248,9 +248,13 @@ def test_a_terminal_has_lines_that_fit(tmp_path: Path, columns: int) -> None:
     assert "absolute-search-path" in shown
 
 
-def test_a_terminal_has_colours_unless_it_wants_none(tmp_path: Path) -> None:
+def test_a_terminal_has_colours(tmp_path: Path) -> None:
+    assert "\x1b[31;1munfit\x1b[0m" in on_terminal(tmp_path, 80, faulty(tmp_path))[1]
+
+
+@pytest.mark.slow
+def test_a_terminal_has_no_colours_where_it_wants_none(tmp_path: Path) -> None:
     path = faulty(tmp_path)
-    assert "\x1b[31;1munfit\x1b[0m" in on_terminal(tmp_path, 80, path)[1]
     assert "\x1b" not in on_terminal(tmp_path, 80, path, TERM="dumb")[1]
     assert "\x1b" not in on_terminal(tmp_path, 80, path, "--color=no")[1]
 
@@ -278,14 +282,14 @@ def test_a_terminal_of_few_characters_loses_nothing(
 
 
 def test_nothing_is_left_of_the_line_that_says_what_is_under_way(tmp_path: Path) -> None:
-    paths = [healthy(tmp_path / str(each), name=f"p{each}") for each in range(12)]
+    paths = [healthy(tmp_path / str(each), name=f"p{each}") for each in range(4)]
     shown = on_terminal(tmp_path, 80, *paths, NO_COLOR="1")[1]
     for line in shown.removesuffix("\n").split("\n"):
-        assert re.match(r"p\d+-|12 packages|runtime checks|not inspected", line.rpartition("\r")[2])
+        assert re.match(r"p\d+-|4 packages|runtime checks|not inspected", line.rpartition("\r")[2])
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
-@pytest.mark.parametrize(("make", "status"), [(healthy, 6), (faulty, 1)])
+@pytest.mark.parametrize(("make", "status"), [*slow((healthy, 6)), (faulty, 1)])
 def test_reports_are_written_where_nothing_can_be_printed(
     tmp_path: Path, make: Callable[[Path], Path], status: int
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, demand_sandbox, forbid_namespaces
 from fixtures.slow import slow
-from tests.plugin.conftest import TRY_AGAIN
+from tests.plugin.conftest import TRY_AGAIN, run_command
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="namespaces and /proc are Linux's")
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows has neither /proc nor exec")
@@ -114,7 +114,7 @@ def test_where_the_system_forbids_one_the_reason_is_bubblewraps(
     result.stderr.fnmatch_lines(["*no sandbox works here: no bubblewrap: bwrap: *"])
 
 
-def test_a_static_run_tries_none(pytester: pytest.Pytester, spy: Path) -> None:
+def test_a_static_run_tries_none(spy: Path) -> None:
     static = ("-v", "--binary-static", "--binary-sandbox", "require")
-    result = check(pytester, spy, *static, "-k", "duplicate")
+    result = run_command(spy, *static, "-k", "duplicate")
     result.stdout.fnmatch_lines(["binary_checks: *, static checks only", "*2 passed*"])

@@ -22,6 +22,7 @@ from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import running
 from fixtures.installation import find_site, install_by_hand
+from fixtures.slow import slow
 from tests.plugin.conftest import Run as RunPytest
 
 SAMPLE = (
@@ -31,14 +32,16 @@ SAMPLE = (
     "record-is-wrong",
     "undefined-symbol",
 )
+INSTALLED = ("installation-fails", "missing-library", "undefined-symbol")
+"""Those whose verdicts depend on what is installed."""
 NATIVE = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 ANY = ("py3-none-manylinux_2_17_x86_64",)
 ENTRY_POINTS = "[console_scripts]\ndemo = demo.lost:main\n"
 
 
-def chosen() -> list[Check[Any]]:
+def chosen(names: Iterable[str] = SAMPLE) -> list[Check[Any]]:
     every = {check.id: check for check in find_checks()}
-    return [every[name] for name in SAMPLE]
+    return [every[name] for name in names]
 
 
 def make_wheel(folder: Path) -> Path:
@@ -94,13 +97,18 @@ def judge_with(wheel: Path, settings: RunSettings, checks: Iterable[Check[Any]])
         run.close()
 
 
-@pytest.mark.parametrize("static", [True, False])
-def test_a_pair_of_checks_gives_the_verdicts_of_each_alone(place: Path, static: bool) -> None:
+@pytest.mark.parametrize(
+    ("static", "names"), [(True, SAMPLE), (False, INSTALLED), *slow((False, SAMPLE))]
+)
+def test_a_pair_of_checks_gives_the_verdicts_of_each_alone(
+    place: Path, static: bool, names: tuple[str, ...]
+) -> None:
     settings = RunSettings() if static else running()
-    alone = {check.id: judge_with(place, settings, [check])[check.id] for check in chosen()}
+    checks = chosen(names)
+    alone = {check.id: judge_with(place, settings, [check])[check.id] for check in checks}
     outcomes = {outcome for outcome, _, _ in alone.values()}
-    assert {Outcome.PASSED, Outcome.WARNED} < outcomes
-    for pair in permutations(chosen(), 2):
+    assert {Outcome.PASSED, Outcome.WARNED if static else Outcome.FAILED} <= outcomes
+    for pair in permutations(checks, 2):
         for check, verdict in judge_with(place, settings, pair).items():
             assert verdict == alone[check], pair
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -40,15 +38,14 @@ def test_small_packages_are_shared_where_it_is_asked_for(tmp_path: Path) -> None
     assert counted.findall(alone.stdout) == counted.findall(shared.stdout) != []
 
 
-def test_one_report_of_an_item_says_what_three_do_under_pytest(tmp_path: Path) -> None:
-    package = faulty(tmp_path, tags=("cp311-cp311-manylinux_2_17_x86_64",))
-    (tmp_path / "profile.toml").write_text(
+def test_one_report_of_an_item_says_what_three_do_under_pytest(pytester: pytest.Pytester) -> None:
+    package = faulty(pytester.path)
+    (pytester.path / "profile.toml").write_text(
         '[[known_problems]]\ncheck = "executable-stack"\nreason = "unused"\n'
     )
     own = ["--binary-static", "--binary-profile=profile.toml", "-rA", package.name]
-    command(tmp_path, *own, "--junitxml=command.xml")
-    plain = [sys.executable, "-m", "pytest", "-p", "binary_checks.plugin", "-p", "no:binary_checks"]
-    subprocess.run([*plain, *own, "--junitxml=pytest.xml"], cwd=tmp_path, check=False)
+    command(pytester.path, *own, "--junitxml=command.xml")
+    pytester.runpytest_inprocess(*own, "--junitxml=pytest.xml")
     name_options = Program.COMMAND.name_options  # pytest's are longer
     cases = [
         {
@@ -56,7 +53,7 @@ def test_one_report_of_an_item_says_what_three_do_under_pytest(tmp_path: Path) -
                 case.get("name"),
                 *((child.tag, name_options(child.get("message", ""))) for child in case),
             )
-            for case in ElementTree.parse(tmp_path / name).iter("testcase")
+            for case in ElementTree.parse(pytester.path / name).iter("testcase")
         }
         for name in ("command.xml", "pytest.xml")
     ]

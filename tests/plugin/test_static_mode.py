@@ -106,8 +106,7 @@ def find_strange_code(events: dict[str, list[str]]) -> list[str]:
 
 
 CALLS = {
-    "checks": ["--binary-static", "PACKAGE"],
-    "with reports": [
+    "checks": [
         "--binary-static",
         "PACKAGE",
         "--binary-report",
@@ -117,9 +116,16 @@ CALLS = {
     "facts": ["inspect", "PACKAGE", "--json"],
     "an explanation": ["--explain", "absolute-search-path"],
 }
+RARE = {"a summary", "an explanation"}  # `nox -s slow` runs these; they do less than the others
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(call, id=name, marks=pytest.mark.slow if name in RARE else ())
+        for name, call in CALLS.items()
+    ],
+)
 def test_a_process_starts_nothing_and_writes_nothing(place: Place, call: list[str]) -> None:
     wheel = hostile(place.here)
     words = [word.replace("PRIVATE", str(place.private)) for word in call]
@@ -145,7 +151,8 @@ def test_with_xdist_it_starts_workers_alone(place: Place) -> None:
 def test_the_hook_sees_what_it_is_to_see(place: Place) -> None:
     """The same command at run time starts processes, and writes."""
     members = {"demo/__init__.py": "value = 1\n"}
-    seen = watch(place, healthy(place.here, tags=("py3-none-any",), members=members))
+    wheel = healthy(place.here, tags=("py3-none-any",), members=members)
+    seen = watch(place, f"{wheel}::import-fails")
     assert seen.status == 0, seen.output
     assert len(seen.events["process"]) > 2
     assert len(seen.events["write"]) > 2
