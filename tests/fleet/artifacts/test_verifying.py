@@ -39,16 +39,16 @@ def wheel(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def kept(store: Store, wheel: Path, tmp_path: Path) -> Store:
+def kept(folder_store: Store, wheel: Path, tmp_path: Path) -> Store:
     """A store with a wheel, a conda package and a library with its license, in one channel."""
-    publish(store, "release", wheel, build_conda(tmp_path / "linux-64"))
+    publish(folder_store, "release", wheel, build_conda(tmp_path / "linux-64"))
     library, incoming = make_artifact(
         tmp_path, b"ELF", "libfoo.so.1", {"licenses/MIT": b"as is"}, kind="library", project="foo"
     )
-    keep_artifact(store, library, incoming)
-    join_channel(store, "release", library)
-    write_index(store, "release")
-    return store
+    keep_artifact(folder_store, library, incoming)
+    join_channel(folder_store, "release", library)
+    write_index(folder_store, "release")
+    return folder_store
 
 
 def find(store: Store, *channels: str) -> list[str]:
@@ -227,9 +227,9 @@ def test_a_channel_that_there_is_not_is_misuse(
 
 
 def test_a_store_without_artifacts_is_not_a_sound_one(
-    store: Store, capsys: pytest.CaptureFixture[str]
+    folder_store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert ARTIFACT.run(["verify", "--store", store.url]) == 4
+    assert ARTIFACT.run(["verify", "--store", folder_store.url]) == 4
     assert "it contains neither artifacts nor channels" in capsys.readouterr().err
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from datetime import date
 from pathlib import Path
 
@@ -341,23 +337,6 @@ def test_what_cannot_be_meant_is_one_line_with_its_place(name: str, tmp_path: Pa
 def test_a_file_that_is_not_there_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(ProfileError, match=r"nowhere\.toml: No such file"):
         read_cells(tmp_path / "nowhere.toml")
-
-
-def test_the_same_bytes_give_the_same_cells_in_the_same_order(tmp_path: Path) -> None:
-    read(tmp_path, NUMPY + 'variant = ["cpu", "cu126"]\n[[gpu]]\nwhen = "variant=cu*"\n')
-    command = [sys.executable, "-m", "binary_checks", "cells", "--json"]
-    told = {
-        subprocess.run(
-            command,
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path.cwd())},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "1", "4711")
-    }
-    assert len(told) == 1
-    assert len(json.loads(told.pop())["cells"]) == 4
 
 
 def test_a_file_without_end_is_refused_at_once(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from binary_checks.fleet.cells import read_cells
 from binary_checks.fleet.ci.generated_files import write_files
 from binary_checks.fleet.ci.pipeline import make_pipeline
 from fixtures.samples import FOLDER
+from tests.fleet.artifacts.made_verdicts import make_key
 from tests.fleet.ci.github_shell import GithubShell, read_rows
 
 yaml = pytest.importorskip("yaml")
@@ -58,23 +59,6 @@ threshold = 1
 """
 
 
-def make_keys() -> tuple[str, str]:
-    """A private and a public key, as `openssl genpkey -algorithm ed25519` makes them."""
-    pytest.importorskip("securesystemslib")
-    serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
-    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
-    key = ed25519.Ed25519PrivateKey.generate()
-    private = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    return private.decode(), public.decode()
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
     """Run the named stages of the only cell, one after another, each in a folder of its own."""
@@ -87,8 +71,7 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
         )
         (repository / PROFILE).write_text("", encoding="utf-8")
         (repository / "policy.toml").write_text(POLICY, encoding="utf-8")
-        private, public = make_keys()
-        (repository / "ci.pub").write_text(public, encoding="utf-8")
+        key, _ = make_key(repository)
         cells = repository / "cells.toml"
         python = ".".join(platform.python_version_tuple()[:2])
         cells.write_text(CELLS.replace("PYTHON", python) + also, encoding="utf-8")
@@ -100,7 +83,7 @@ def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
         shell = GithubShell(
             repository=repository,
             artifacts=tmp_path / "artifacts",
-            secrets={"SIGNING_KEY": private},
+            secrets={"SIGNING_KEY": key.read_text()},
             environment={"BINARY_CHECKS_STORE": str(tmp_path / "store"), "GITHUB_SHA": "ab" * 20},
         )
         status, log = shell.run(main, "plan", tmp_path / "plan")

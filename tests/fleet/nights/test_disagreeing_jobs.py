@@ -8,26 +8,15 @@ import pytest
 
 from binary_checks.fleet.night import Attempt, final_state
 from binary_checks.fleet.nights import Merged, merge_night
-from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store import Store
 from binary_checks.fleet.stored_nights import NightAttempts
 from binary_checks.model import CellState
-from tests.fleet.nights.test_merging import NIGHT, PLAN, attempt, fill, job, plan_night
+from tests.fleet.nights.test_merging import NIGHT, PLAN, artifacts, attempt, fill, job, store
+
+__all__ = ["artifacts", "store"]  # fixtures
 
 PASSED, FAILED = attempt(), attempt(state=CellState.FAILED, exit_status=1)
 INFRA = attempt(state=CellState.INFRA, exit_status=6, result=None)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    """A store in which the night was planned."""
-    made = open_store(str(tmp_path / "store"), make=True)
-    plan_night(made)
-    return made
-
-
-@pytest.fixture
-def artifacts(tmp_path: Path) -> Path:
-    return tmp_path / "artifacts"
 
 
 def end_of(store: Store) -> CellState:

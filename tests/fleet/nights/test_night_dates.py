@@ -1,17 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from binary_checks.errors import ProfileError, StoreError
-from binary_checks.fleet.store import Store, open_store
+from binary_checks.fleet.store import Store
 from binary_checks.fleet.stored_nights import choose_night, list_nights, read_date
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(str(tmp_path / "store"), make=True)
 
 
 def test_of_several_nights_the_newest_is_meant(store: Store) -> None:

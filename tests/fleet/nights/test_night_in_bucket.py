@@ -37,16 +37,25 @@ def store(server: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_night_is_run_collected_and_pruned(store: Store, tmp_path: Path) -> None:
     cells = [plan_cell(tmp_path, f"good{n}", "exit 0") for n in range(4)]
     bad = plan_cell(tmp_path, "bad", "exit 1")
+    again = plan_cell(tmp_path, "again", "exit 6", "exit 0")
     for night in ("2026-11-18", "2026-11-19", NIGHT):
-        keep_plan(store, *cells, bad, night=night)
+        keep_plan(store, *cells, bad, *([again] if night == NIGHT else []), night=night)
+        run_night(store, "--shard", "1/2", night=night)
         assert run_night(store, night=night) == 1
         assert NIGHTLY.run(["collect", "--store", store.url, "--date", night]) == 0
+    assert states_of(store)["again"] == ["infra", "passed"]
+    logs = [each.name for each in store.names(f"night={NIGHT}/failed/")]
+    assert [log.rsplit(".", 2)[0] for log in logs] == [
+        f"night={NIGHT}/failed/again.cpu1",
+        f"night={NIGHT}/failed/bad.cpu1",
+    ]
+    assert [*store.names(f"night={NIGHT}/running/")] == []
     assert NIGHTLY.run(["prune", "--store", store.url, "--keep", "1", "--do-it"]) == 0
     left = [each.name for each in store.names("night=") if "/results/" in each.name]
-    assert left == sorted(
-        f"night={NIGHT}/results/{name}.cpu1.json"
-        for name in ("bad", *(f"good{n}" for n in range(4)))
-    )
+    assert left == [
+        f"night={NIGHT}/results/{name}.json"
+        for name in ("again.cpu1", "again.cpu2", "bad.cpu1", *(f"good{n}.cpu1" for n in range(4)))
+    ]
 
 
 def test_a_server_that_is_killed_meanwhile_costs_no_cell(

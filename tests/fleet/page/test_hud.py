@@ -291,7 +291,7 @@ def test_a_store_in_a_bucket_makes_the_same_site(
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    bucket = open_store(f"s3://{BUCKET}/nights", make=True)
+    bucket = open_store(f"s3://{BUCKET}/hud", make=True)
     for path in sorted(nights.folder.rglob("*")):
         name = path.relative_to(nights.folder).as_posix()
         if path.is_file() and "/" in name:

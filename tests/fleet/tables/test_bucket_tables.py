@@ -66,3 +66,4 @@ def test_nights_in_a_bucket_are_collected_and_asked_like_those_in_a_folder(
     server.kill()
     assert main(["query", "grid", "--store", URL]) == 6
     assert capsys.readouterr().err.count("\n") == 1
+    server.start()  # for other tests
