@@ -204,6 +204,12 @@ def test_a_wrong_checksum_is_refused() -> None:
     assert refusal(data) == "there is no tar header at byte 0x0"
 
 
+def test_a_checksum_of_signed_characters_is_read() -> None:
+    total = int(write_tar([TarMember(b"\xc3\xa9", b"x")])[148:154], 8)
+    ((entry, _),) = read(write_tar([TarMember(b"\xc3\xa9", b"x", checksum=total - 2 * 256)]))
+    assert entry.name == "\N{LATIN SMALL LETTER E WITH ACUTE}"
+
+
 def test_members_and_their_names_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tar_module, "MAXIMUM_ENTRIES", 2)
     assert refusal(write_tar([DEMO] * 3)) == "it has more than 2 members"

@@ -337,7 +337,7 @@ def test_a_reader_that_asks_beyond_the_end_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [LARGE, b"\x7fELF" + bytes(9000)])
 def test_an_object_that_does_not_come_out_whole_is_unread(tmp_path: Path, content: bytes) -> None:
-    lie = Entry("demo/x.so", content, declared_size=len(content) + 1)
+    lie = Entry("demo/x.so", content, declared_size=len(content) + 1, local_name="demo/y.so")
     package = read(with_entry(tmp_path, lie))
     (unread,) = package.unread
     assert isinstance(unread, UnreadObject)

@@ -124,6 +124,8 @@ def test_sound_zip64_records(tmp_path: Path, good: Parts) -> None:
     good.end = ELSEWHERE
     assert problems(tmp_path, good.write()) == []
     assert code_for_pip(good.write()) == GOOD
+    with pytest.raises(PackageError, match=r"it has no \*\.dist-info folder"):
+        read(tmp_path, Parts(members=[], end64={}, locator={}).write())
 
 
 def test_a_locator_that_leads_to_another_archive(tmp_path: Path, good: Parts, evil: Parts) -> None:
