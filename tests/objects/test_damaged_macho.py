@@ -176,6 +176,13 @@ def test_a_table_outside_of_the_file_is_malformed(kind: int) -> None:
     assert "the file has" in _malformed(patched(content, place + 8, "II", start, 0x7FFFFFF))
 
 
+def test_the_last_of_the_symbols_is_outside_of_the_file() -> None:
+    content = read_macho_sample("weak.so")
+    place = place_of(content, LC_SYMTAB) + 8
+    changed = patched(content, place, "II", len(content) - 31, 2)
+    assert "a table of __LINKEDIT ends at byte" in _malformed(changed)
+
+
 def test_a_trie_outside_of_the_file_is_malformed() -> None:
     content = read_macho_sample("chained.so")
     place = place_of(content, LC_DYLD_EXPORTS_TRIE)

@@ -143,14 +143,25 @@ def test_a_directory_outside_of_every_section_is_malformed(number: int) -> None:
     content = bytearray(WHOLE["delayed.dll"])
     struct.pack_into("<II", content, _directory(content, number), 0x7FFF0000, 16)
     assert f"directory {number} at address 0x7fff0000 lies in no section" in _malformed(content)
-    struct.pack_into("<II", content, _directory(content, number), 0x1000, 0x7FFFFFFF)
-    assert f"directory {number} has 0x7fffffff bytes" in _malformed(content)
+    struct.pack_into("<II", content, _directory(content, number), 0x1800, 0x801)
+    assert f"directory {number} has 0x801 bytes, but its section has only 0x800 more" in _malformed(
+        content
+    )
 
 
 def test_a_signature_beyond_the_end_is_malformed() -> None:
     content = bytearray(WHOLE["delayed.dll"])
     struct.pack_into("<II", content, _directory(content, 4), len(content) - 8, 16)
     assert "the signature ends at byte" in _malformed(content)
+
+
+def test_a_section_whose_name_begins_at_the_end_of_the_file_is_malformed() -> None:
+    content = bytearray(WHOLE["dwarf.dll"])
+    (strings,) = struct.unpack_from("<I", content, _signature(content) + 12)
+    (count,) = struct.unpack_from("<I", content, _signature(content) + 16)
+    name = content.index(b"/4\0")
+    content[name : name + 8] = (b"/%d" % (len(content) - strings - 18 * count)).ljust(8, b"\0")
+    assert "the name of a section ends at byte" in _malformed(content)
 
 
 def test_absurd_counts_are_malformed_before_anything_is_read() -> None:

@@ -133,8 +133,20 @@ def test_an_unknown_kind_is_counted_with_its_architecture() -> None:
     assert found.device_faults == ()
 
 
-def test_an_unknown_version_of_an_entry_is_counted() -> None:
-    assert entries(read_device(container(entry(version=0x202)))) == {"unknown": 1}
+@pytest.mark.parametrize(
+    ("fields", "target"),
+    [
+        ({"version": 0x202}, "unknown"),
+        ({"architecture": 0}, "unknown"),
+        ({"architecture": 1}, "sass sm_1"),
+        ({"architecture": 9999}, "sass sm_9999"),
+        ({"architecture": 10_000}, "unknown"),
+    ],
+)
+def test_an_unknown_version_or_architecture_of_an_entry_is_counted(
+    fields: dict[str, int], target: str
+) -> None:
+    assert entries(read_device(container(entry(**fields)))) == {target: 1}
 
 
 def test_a_container_of_another_version_is_counted_and_the_next_is_found() -> None:

@@ -18,6 +18,7 @@ from fixtures.oracles.elf_facts import FACTS, facts_of
 from fixtures.oracles.libraries import compare_libraries
 from fixtures.samples import expected_facts, read_sample
 from tests.objects.byte_sources import Bytes
+from tests.objects.elf_fields import put, segment, within
 
 NAMES = sorted(expected_facts())
 DEVICES = {"cuda", "amdgpu", "bpf"}
@@ -303,6 +304,18 @@ def test_the_first_property_note_counts_though_it_has_no_guards() -> None:
     struct.pack_into("<IIQQQQQQ", written, at, _PT_NOTE, 4, len(written), 0, 0, len(both), 0, 8)
     found = _read(bytes(written) + both)
     assert (found.guards, found.isa_level) == ((), "x86-64-v2")
+
+
+def test_symbols_that_only_the_object_sees_are_no_exports() -> None:
+    content = build_elf(exports=(ElfSymbol("one"), ElfSymbol("two")))
+    changed = put(content, within(6, 24 + 5, "B"), 2)  # the first symbol is STV_HIDDEN
+    assert {symbol.name for symbol in _read(changed).exports} == {"two"}
+
+
+def test_thread_local_data_without_an_alignment_have_their_size() -> None:
+    content = build_elf(tls_size=5)
+    assert _read(put(content, segment(7, "align"), 0)).tls_size == 5
+    assert _read(put(content, segment(7, "align"), 4)).tls_size == 8
 
 
 def test_search_paths_keep_empty_elements() -> None:

@@ -122,9 +122,10 @@ def test_pointers_of_windows_are_absolute(value: int, expected: bool) -> None:
     sample = sample.replace(b"PyModule_Create2", b"PyModuleDef_Init")
     place = address_of_next(sample)
     head = struct.pack("<QIIQQQQQ", 0, 0x200, 0xFFFFFFFF, 0, 0, 0, 0, 0)
+    other = struct.pack("<QIIQQQQQ", 1, 0x200, 0xFFFFFFFF, 0, 0, 0, 0, 0)  # a thread's object
     slots = struct.pack("<QQQQQQ", 2, 0x180001000, 4, value, 0, 0)
-    rest = struct.pack("<QQQQQ", 0, 0, 0, 0, place + len(head) + 5 * 8)
-    content = append_section(sample, ".slots", head + rest + slots)
+    rest = struct.pack("<QQQQQ", 0, 0, 0, 0, place + 2 * len(head) + 5 * 8)
+    content = append_section(sample, ".slots", other + head + rest + slots + bytes(999))
     (found,) = read_objects(FREE_DLL, Bytes(content))
     assert isinstance(found, ObjectFile)
     assert found.gil_not_used is expected

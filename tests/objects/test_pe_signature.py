@@ -26,11 +26,11 @@ def _read(content: bytes) -> PeFile:
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", ["plain.dll", "i686.dll"])
 def test_a_signature_over_the_file_matches(name: str, algorithm: str) -> None:
-    content = read_pe_sample(name)
+    content = read_pe_sample(name) + b"appended"
     found = _read(attach(content, sign(digest_of(content, algorithm), algorithm)))
     assert found.signed
     assert found.signature_matches is True
-    assert found.overlay == 0
+    assert found.overlay == 8
 
 
 def test_a_signature_over_another_file_does_not_match() -> None:

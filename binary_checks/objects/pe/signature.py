@@ -15,7 +15,6 @@ from binary_checks.objects.pe.header import SECURITY, PeHeader
 # WIN_CERTIFICATE: dwLength (bytes, this head included), wRevision, wCertificateType
 _CERTIFICATE = Struct("<IHH")
 _PKCS_SIGNED_DATA = 2  # WIN_CERT_TYPE_PKCS_SIGNED_DATA
-_LARGEST = 1 << 24  # bytes of a certificate table; real tables have some ten thousand
 _BLOCK = 1 << 20  # bytes hashed at a time
 _OID = 6  # DER tags (X.690): OBJECT IDENTIFIER, and OCTET STRING below
 _OCTET_STRING = 4
@@ -33,14 +32,10 @@ _SECURITY_ENTRY = {32: 128, 64: 144}  # offset of directory 4 in the optional he
 
 
 def signature_matches(source: LimitedSource, header: PeHeader) -> bool | None:
-    """Return whether the file is unchanged since it was signed; None if this is unknown.
-
-    Raises TooLarge.
-    """
+    """Return whether the file is unchanged since it was signed; None if this is unknown."""
     start, size = header.directories[SECURITY]
     if size <= _CERTIFICATE.size:
         return None
-    source.require_at_most(size, _LARGEST, "bytes of certificates")
     length, _, kind = _CERTIFICATE.unpack(source.read(start, _CERTIFICATE.size))
     if kind != _PKCS_SIGNED_DATA or not _CERTIFICATE.size < length <= size:
         return None
