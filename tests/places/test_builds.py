@@ -15,8 +15,11 @@ from fixtures.environments import PURE, FilledPlace, install_fresh, read_wheel
 from fixtures.package_index import PackageIndex, pack_source, serve_index, write_source
 from fixtures.slow import slow
 
+each_installer = pytest.mark.parametrize("index", ["uv", "pip", *slow("ensurepip")], indirect=True)
+"""For tests of what pip and uv say in different words; of the others pip runs the slow ones."""
 
-@pytest.fixture(params=["uv", "pip", pytest.param("ensurepip", marks=pytest.mark.slow)])
+
+@pytest.fixture(params=["uv", *slow("pip", "ensurepip")])
 def index(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[PackageIndex]:
@@ -62,6 +65,7 @@ def install(folder: Path, *requires: str, builds: bool = False, **more: object) 
     return install_fresh(judged, builds=builds, **more)
 
 
+@each_installer
 @pytest.mark.parametrize("required", ["half>=2", *slow("evil")])
 def test_what_has_no_wheel_is_not_built(
     index: PackageIndex, tmp_path: Path, tree: Path, mark: Path, required: str
@@ -98,9 +102,8 @@ def test_a_wheel_is_taken_where_there_are_sources_too(
 
 
 PLACES = (
-    *("{tree}", "{index}/files/evil-1.0.tar.gz"),
-    pytest.param("git+{tree}", marks=pytest.mark.slow),
-    pytest.param("https://127.0.0.1:9/evil.zip", marks=pytest.mark.slow),
+    "{tree}",
+    *slow("{index}/files/evil-1.0.tar.gz", "git+{tree}", "https://127.0.0.1:9/evil.zip"),
 )
 
 
@@ -117,6 +120,7 @@ def test_what_the_package_requires_by_url_is_not_followed(
     assert (mark.exists(), index.asked) == (False, [])
 
 
+@each_installer
 @pytest.mark.parametrize("place", PLACES)
 def test_nor_is_what_a_package_of_the_index_requires_by_url(
     index: PackageIndex, tmp_path: Path, tree: Path, mark: Path, place: str
@@ -168,6 +172,7 @@ def test_relative_settings_are_of_the_users_folder(
         assert environment.install_report.error == ""
 
 
+@each_installer
 @pytest.mark.parametrize("required", ["evil", *slow("evil @ {tree}")])
 def test_where_the_user_allows_it_it_is_built(
     index: PackageIndex, tmp_path: Path, tree: Path, mark: Path, required: str

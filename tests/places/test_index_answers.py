@@ -29,8 +29,8 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and limits a
 
 OWN = {"file-half-without-hash", "without-tls"}
 """What somebody who asks for the package itself has to mend: the file on the index, a setting."""
-OFTEN = {"page-503", "page-401", "refused", "lacks-project"}
-"""What every run of the tests tries; the others are slow together."""
+OFTEN = {"page-503", "lacks-project"}
+"""What every run of the tests tries; the others are slow together, and their words recorded."""
 
 
 RETRIED = {"page-429", "page-500", "page-503", "page-stall", "file-cut", "refused"}

@@ -31,22 +31,24 @@ def build(folder: Path, name: str = "demo", **fields: object) -> Path:
     return build_wheel(folder, name=name, **{**usual, **fields})  # type: ignore[arg-type]
 
 
-def test_a_healthy_wheel_is_installed_as_it_is(tmp_path: Path, installer: str) -> None:
+def test_a_healthy_wheel_is_installed_as_it_is_and_the_environment_goes_when_it_is_closed(
+    tmp_path: Path, installer: str
+) -> None:
     points = "[console_scripts]\ndemo = demo:main\n"
     script = {"demo-1.0.data/scripts/run": "#!python\nprint()\n", "demo/__init__.py": ""}
     wheel = build(tmp_path, members=script, entry_points=points, root_is_purelib=True)
     with open_offline(wheel) as environment:
-        report = environment.install_report
+        report, target, folder = (
+            environment.install_report,
+            environment.target,
+            Path(environment.folder),
+        )
         assert (environment.site_packages / "demo/__init__.py").is_file()
+        assert environment.python != PYTHON
+    assert not folder.exists()
+    assert target.version.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
     assert report.installer.split()[0] == installer
     assert (report.error, report.unrecorded, report.altered, report.missing) == ("", (), (), ())
-
-
-def test_a_closed_environment_is_gone(tmp_path: Path) -> None:
-    with open_offline(build(tmp_path)) as environment:
-        folder = Path(environment.folder)
-        assert folder.is_dir()
-    assert not folder.exists()
 
 
 @pytest.mark.parametrize("as_folder", [True, *slow(False)])
@@ -154,13 +156,6 @@ def test_a_wheel_without_record_is_not_compared_row_by_row(tmp_path: Path) -> No
         report = environment.install_report
     assert report.unrecorded == ()
     assert ".tmp" not in report.error  # uv refuses it, and names a folder of the moment
-
-
-def test_the_interpreter_of_the_environment_is_the_one_asked_for(tmp_path: Path) -> None:
-    with open_offline(build(tmp_path)) as environment:
-        target = environment.target
-    assert target.version.split(".")[:2] == [str(part) for part in sys.version_info[:2]]
-    assert environment.python != PYTHON
 
 
 def test_a_wheel_variant_is_not_installed(tmp_path: Path) -> None:

@@ -138,16 +138,18 @@ def test_what_is_no_package_is_a_usage_error(
     assert name in errors[0]
 
 
-def test_the_static_run_says_what_it_left_out(pytester: pytest.Pytester, run: Run) -> None:
+def test_the_header_names_the_profile_and_the_static_run_says_what_it_left_out(
+    pytester: pytest.Pytester, run: Run
+) -> None:
     healthy(pytester.path)
     result = run(NAME)
-    result.stdout.fnmatch_lines(["*runtime checks were left out (--binary-static)*"])
+    result.stdout.fnmatch_lines(
+        [
+            "binary_checks: *, profile default, static checks only",
+            "*runtime checks were left out (--binary-static)*",
+        ]
+    )
     assert result.parseoutcomes()["deselected"] > 0
-
-
-def test_the_header_names_the_profile(pytester: pytest.Pytester, run: Run) -> None:
-    healthy(pytester.path)
-    run(NAME).stdout.fnmatch_lines(["binary_checks: *, profile default, static checks only"])
 
 
 def test_without_packages_the_plugin_is_silent(pytester: pytest.Pytester, run: Run) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import jsonschema
 
-from binary_checks.declaring import find_checks
+from binary_checks.declaring import Check, find_checks
 from binary_checks.model import Accepted, Entry, Level, Outcome, Problem, RunResult
 from binary_checks.reports import sarif
 from binary_checks.reports.explanation import abridge, find_page
@@ -26,14 +27,16 @@ def entry(check: str = "a-check", outcome: Outcome = Outcome.FAILED, **found: An
     return Entry(check=check, family="linkage", outcome=outcome, **{"inspected": 1, **found})
 
 
-def report(*entries: Entry, complaints: tuple[str, ...] = ()) -> dict[str, Any]:
+def report(
+    *entries: Entry, complaints: tuple[str, ...] = (), checks: Sequence[Check[Any]] = CHECKS[:1]
+) -> dict[str, Any]:
     """The one run of a log that is valid."""
     run = RunResult(
         exit_code=1,
         profile=PROFILE,
         versions={"binary_checks": "1.2"},
         complaints=complaints,
-        checks=tuple(map(abridge, CHECKS)),
+        checks=tuple(map(abridge, checks)),
         packages=(package_result(NODE, *entries, uri="dist/demo%201.0.whl"),),
     )
     out = io.StringIO()
@@ -57,7 +60,7 @@ def test_a_run_without_problems_is_valid_and_has_none() -> None:
 
 
 def test_every_check_is_a_rule_with_its_documentation() -> None:
-    rules = report()["tool"]["driver"]["rules"]
+    rules = report(checks=CHECKS)["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == [check.id for check in CHECKS]
     assert all(rule["help"]["text"] and rule["fullDescription"]["text"] for rule in rules)
     assert [rule["helpUri"] for rule in rules] == [find_page(check.id) for check in CHECKS]
