@@ -6,6 +6,8 @@ import re
 
 LONGEST = 500
 """Longest line on a terminal, in characters; documents contain the complete line."""
+SHOWN = 100
+"""Longest text of a package in a sentence, in characters."""
 MOST = 50
 """Most problems, or notes, shown for one check on one package."""
 MOST_OF_A_RUN = 1_000
@@ -66,7 +68,7 @@ def cut(line: str, longest: int = LONGEST) -> str:
     return f"{head} [... {len(line) - kept} characters ...] {tail}"
 
 
-def elide(text: str, width: int, *, ascii_only: bool = False) -> str:
+def elide(text: str, width: int = SHOWN, *, ascii_only: bool = True) -> str:
     """Return the text, shortened to a width; more of its end is kept than of its start."""
     gap = "..." if ascii_only else "\u2026"
     kept = max(width, 12) - len(gap)

@@ -38,6 +38,7 @@ from binary_checks.model import (
     Problem,
     ReadObject,
 )
+from binary_checks.safe_text import elide
 from binary_checks.wording.problem_lines import name_end
 from binary_checks.wording.sentences import describe_end
 
@@ -374,7 +375,6 @@ def objects_in_noarch(package: CondaLike) -> Iterator[Finding]:
 
 _USUAL = 255  # characters of the prefix to which conda-build and rattler-build pad
 _SHORTEST = 80  # characters to which conda-build 1 padded
-_SHOWN = 48  # characters of a path in a sentence
 
 
 @check
@@ -418,9 +418,9 @@ def placeholder_without_room(package: CondaPackage) -> Iterator[Finding]:
     for row in _require_rows(package):
         hit = found.get((row.path, row.placeholder))
         if row.mode == "binary" and hit is not None and hit.cramped:
-            places = f"{hit.cramped} of {hit.count} occurrences of {_shorten(hit.text)} do"
+            places = f"{hit.cramped} of {hit.count} occurrences of {elide(hit.text)} do"
             if hit.count == 1:
-                places = f"the only occurrence of {_shorten(hit.text)} does"
+                places = f"the only occurrence of {elide(hit.text)} does"
             sentence = f"{places} not end in NUL: no prefix can be put there"
             yield Problem(path=row.path, sentence=sentence)
 
@@ -466,7 +466,7 @@ def unlisted_placeholder(package: CondaPackage) -> Iterator[Finding]:
         what = f"has {each.count} paths as" if each.count > 1 else "has the path"
         what = "its interpreter is" if each.shebang else what
         unlisted = "which paths.json does not list: no installer replaces it"
-        sentence = f"{what} {_shorten(each.text)}, {unlisted}"
+        sentence = f"{what} {elide(each.text)}, {unlisted}"
         level = Level.ERROR if each.shebang else Level.WARNING
         yield Problem(path=each.path, sentence=sentence, level=level)
 
@@ -488,7 +488,7 @@ def build_folder_named(package: CondaPackage) -> Iterator[Finding]:
     for each in package.build_paths:
         if not (each.prefix or each.binary or each.path.endswith("/direct_url.json")):
             yield Problem(
-                path=each.path, sentence=f"names {_shorten(each.text)}, a path of the build machine"
+                path=each.path, sentence=f"names {elide(each.text)}, a path of the build machine"
             )
 
 
@@ -496,12 +496,6 @@ def _require_rows(package: CondaPackage) -> tuple[CondaPath, ...]:
     if not package.rows:
         raise NotApplicable("no file of it has a placeholder")
     return package.rows
-
-
-def _shorten(path: str) -> str:
-    """Return the beginning and the end of a path: the middle of a placeholder repeats one word."""
-    half = _SHOWN // 2
-    return path if len(path) <= _SHOWN else f"{path[:half]}…{path[-half:]}"
 
 
 # Whether the tests that a package carries pass in a clean prefix.

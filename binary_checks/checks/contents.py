@@ -39,6 +39,7 @@ from binary_checks.model import (
     names_required,
     read_numbers,
 )
+from binary_checks.safe_text import elide
 from binary_checks.wording.sentences import name_first
 
 _VERSION_CONTROL = frozenset(
@@ -71,7 +72,6 @@ _SOURCE_FILES = (
     *("*.cfg", "*.ini", "*.md", "*.rst", "*.toml"),
 )
 """Files of a source tree that no import and no installer looks for in site-packages."""
-_LONGEST_NAME = 100  # characters of a file's name in a sentence
 _NOT_ON_WINDOWS = frozenset('<>"|?*').union(map(chr, range(32)))
 _DEVICES = frozenset({"con", "prn", "aux", "nul", "conin$", "conout$"}).union(
     f"{port}{digit}" for port in ("com", "lpt") for digit in "123456789¹²³"
@@ -186,8 +186,8 @@ def missing_license_file(package: WheelLike) -> Iterator[Finding]:
         if path not in names:
             yield Problem(
                 path=f"{package.dist_info}/METADATA",
-                sentence=f"names the license file {name[:_LONGEST_NAME]}, but the wheel has no "
-                f"{path[: 2 * _LONGEST_NAME]}",
+                sentence=f"names the license file {elide(name)}, but the wheel has no "
+                f"{elide(path)}",
                 facts=(name,),
             )
 

@@ -56,6 +56,7 @@ from binary_checks.model import (
     parse_extension_name,
     read_requirement,
 )
+from binary_checks.safe_text import elide
 from binary_checks.wording.problem_lines import OF_ONE_PROCESSOR
 from binary_checks.wording.sentences import name_first
 
@@ -593,7 +594,6 @@ def _group_by_module(package: WheelLike) -> Mapping[tuple[str, str], list[_File]
 
 # Requirements that installers refuse or read differently, or that exclude the wheel's own tags.
 
-_LONGEST_REQUIREMENT = 200  # characters of a requirement in a sentence
 _WILDCARD = re.compile(r"((?:[<>]=?|~=)\s*\w[\w.]*?)\.\*")  # ``>=1.0.*``
 
 
@@ -614,7 +614,7 @@ def invalid_requirement(package: WheelLike) -> Iterator[Finding]:
     for text in package.requires_dist:
         if read_requirement(text) is None:
             problem = Problem(
-                path=path, sentence=f"Requires-Dist {_shorten(text)!r} is not valid", facts=(text,)
+                path=path, sentence=f"Requires-Dist {elide(text)!r} is not valid", facts=(text,)
             )
             old = are_for_old_pip(package.claims.pythons)
             if old and read_requirement(_WILDCARD.sub(r"\1", text)):
@@ -625,7 +625,7 @@ def invalid_requirement(package: WheelLike) -> Iterator[Finding]:
     if read_specifier(wanted) is None:
         yield Problem(
             path=path,
-            sentence=f"Requires-Python {_shorten(wanted)!r} is not valid",
+            sentence=f"Requires-Python {elide(wanted)!r} is not valid",
             facts=("Requires-Python",),
         )
 
@@ -646,7 +646,7 @@ def requirement_by_url(package: WheelLike) -> Iterator[Finding]:
         if requirement is not None and requirement.url is not None:
             yield Problem(
                 path=f"{package.dist_info}/METADATA",
-                sentence=f"requires {requirement.name} by the address {_shorten(requirement.url)}: "
+                sentence=f"requires {requirement.name} by the address {elide(requirement.url)}: "
                 "PyPI does not accept such a wheel",
                 facts=(requirement.name,),
             )
@@ -680,7 +680,7 @@ def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
         )
         yield Problem(
             path=f"{package.dist_info}/METADATA",
-            sentence=f"Requires-Python {_shorten(wanted)!r} excludes every Python of "
+            sentence=f"Requires-Python {elide(wanted)!r} excludes every Python of "
             f"{name_first([each.name for each in excluded], 3)}: {end}",
             level=Level.ERROR if whole else Level.WARNING,
         )
@@ -750,14 +750,10 @@ def excluded_version_given(given: GivenVersions) -> Iterator[Finding]:
     for each in given.misfits:
         by = f"{each.by}, which it requires, requires" if each.by else "requires"
         yield Problem(
-            sentence=f"{by} {_shorten(each.requirement)}, but {each.name} {each.version} was "
+            sentence=f"{by} {elide(each.requirement)}, but {each.name} {each.version} was "
             "given: no installer installs the two together",
             facts=(each.name, each.requirement),
         )
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST_REQUIREMENT else f"{text[:_LONGEST_REQUIREMENT]}..."
 
 
 # What an index refuses of METADATA, and the description, which it renders.
@@ -787,7 +783,7 @@ def metadata_field_refused(package: WheelLike) -> Iterator[Finding]:
         yield NotInspected(path=path, sentence=f"{newer}: update packaging and binary-checks")
         return
     if version not in known:
-        sentence = f"PyPI does not accept Metadata-Version {_shorten(version)!r}"
+        sentence = f"PyPI does not accept Metadata-Version {elide(version)!r}"
         yield Problem(path=path, sentence=sentence, facts=("Metadata-Version",))
         version = known[-1]
     for sentence, facts in find_field_faults(version, package.metadata).items():

@@ -33,7 +33,9 @@ from binary_checks.model import (
     Wheel,
     decode_hash,
 )
+from binary_checks.safe_text import elide
 from binary_checks.wording.problem_lines import of_damage
+from binary_checks.wording.sentences import name_first
 
 # Whether a published file is what its name and index promise, as far as the ranges read show.
 
@@ -164,9 +166,6 @@ def _trust_hashes(package: Wheel) -> Wheel:
 
 
 # Statements of an index about a file, compared with the file itself and with expectations.
-
-_FEW = 3  # headers in one sentence
-_LONGEST = 60  # characters of a header that are shown
 
 
 @check(level=Level.WARNING)
@@ -302,9 +301,7 @@ def _pick_resolved(headers: tuple[tuple[str, str], ...]) -> frozenset[tuple[str,
 
 
 def _join(headers: frozenset[tuple[str, str]]) -> str:
-    few = [f"{key.title()}: {value[:_LONGEST]}" for key, value in sorted(headers)[:_FEW]]
-    more = f" and {len(headers) - _FEW} more" if len(headers) > _FEW else ""
-    return ", ".join(few) + more
+    return name_first([f"{key.title()}: {value}" for key, value in sorted(headers)])
 
 
 @check(level=Level.WARNING)
@@ -318,10 +315,10 @@ def index_python_differs(file: PublishedWheel, publication: Publication) -> Iter
     """
     stated, own = publication.provenance.requires_python, file.package.header("Requires-Python")
     if stated is None and own:
-        yield Note(sentence=f"the index states no Requires-Python; the wheel has {own[:_LONGEST]}")
+        yield Note(sentence=f"the index states no Requires-Python; the wheel has {elide(own)}")
     elif stated is not None and not _are_same(stated, own):
-        found = f"the wheel has {own[:_LONGEST]}" if own else "the wheel has none"
-        yield Problem(sentence=f"the index states Requires-Python {stated[:_LONGEST]}, {found}")
+        found = f"the wheel has {elide(own)}" if own else "the wheel has none"
+        yield Problem(sentence=f"the index states Requires-Python {elide(stated)}, {found}")
 
 
 def _are_same(one: str, other: str) -> bool:

@@ -43,6 +43,7 @@ from binary_checks.model import (
     is_python_2,
     parse_extension_name,
 )
+from binary_checks.safe_text import elide
 from binary_checks.systems import free_threaded_symbols, stable_abi
 from binary_checks.wording.problem_lines import OF_ENABLED_GIL, of_init_function
 from binary_checks.wording.sentences import name_first
@@ -382,7 +383,6 @@ _MICROS = range(10)
 _FIRST = tuple((1, minor) for minor in range(7, 27))  # 1.26 is the last release of NumPy 1
 _SECOND = tuple((2, minor) for minor in range(60))
 _OLDEST_WITH_SECOND = (3, 9)  # the oldest Python for which there is a NumPy 2
-_LONGEST = 100  # characters of a requirement in a sentence
 
 
 @check
@@ -442,7 +442,7 @@ def _may_have_second(package: Package, target: TargetSystem) -> bool:
 def _find_numpy_fault(build: NumpyBuild, required: Sequence[SpecifierSet], *, second: bool) -> str:
     """Return why a module's NumPy does not fit the required versions; "" if it does."""
     spelled = ",".join(sorted({str(each) for each in required if str(each)}))
-    asked = f"the package requires numpy{spelled[:_LONGEST]}"
+    asked = f"the package requires numpy{elide(spelled)}"
     if build.api == 1 and second and _allow(required, _SECOND):
         sentence = f"is built with NumPy 1.x, which NumPy 2 refuses, and {asked}"
         return f"{sentence}: installers choose NumPy 2"

@@ -12,9 +12,8 @@ from packaging.utils import canonicalize_name
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, Level, NotInspected, Problem, Release, ReleasePart
+from binary_checks.wording.sentences import name_first
 
-_FEW = 3  # requirements in one sentence
-_LONGEST = 80  # characters of a requirement that are shown
 _SHORT = 12  # characters of a commit that are shown
 
 
@@ -172,7 +171,7 @@ def _compare(
 ) -> Iterator[Problem]:
     """Compare what two wheels state; the verbs are for what one has more and has fewer."""
     differences = zip(verbs, (others - own, own - others), strict=True)
-    changes = [f"{verb} {_join(sorted(texts))}" for verb, texts in differences if texts]
+    changes = [f"{verb} {name_first(sorted(texts))}" for verb, texts in differences if texts]
     if changes:
         sentence = f"{' and '.join(changes)}, unlike {one.file_name}"
         yield Problem(path=other.file_name, sentence=sentence)
@@ -192,12 +191,6 @@ def _normalise(requires: Iterable[str], allowed: tuple[str, ...]) -> frozenset[s
             requirement.name = name
             found.add(str(requirement))
     return frozenset(found)
-
-
-def _join(requirements: list[str]) -> str:
-    few = [each[:_LONGEST] for each in requirements[:_FEW]]
-    more = f" and {len(requirements) - _FEW} more" if len(requirements) > _FEW else ""
-    return ", ".join(few) + more
 
 
 @check

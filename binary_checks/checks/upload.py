@@ -23,9 +23,9 @@ from binary_checks.model import (
     WheelLike,
     read_requirement,
 )
+from binary_checks.safe_text import elide
 from binary_checks.wording.sentences import bundle
 
-_LONGEST = 80  # characters of a value in a sentence
 _PRIVATE = "Private :: "
 _VERSION = re.compile(r"\d+(?:\.\d+)*")
 _PLAIN_LINUX = "linux_"
@@ -50,7 +50,7 @@ def local_version_refused(package: WheelLike) -> Iterator[Finding]:
             if _has_label(each.version):
                 yield Problem(
                     path=f"{package.dist_info}/METADATA",
-                    sentence=f"requires {_shorten(text)}, a local version, which no index for "
+                    sentence=f"requires {elide(text)}, a local version, which no index for "
                     "everybody has",
                     facts=(text,),
                 )
@@ -144,7 +144,7 @@ def classifier_refused(
     path = f"{package.dist_info}/METADATA"
     headers = (value for key, value in package.metadata if key.lower() == "classifier")
     for name in sorted(set(headers)):
-        shown = _shorten(name)
+        shown = elide(name)
         if name in known.deprecated or name.startswith(_PRIVATE):
             if not everything:
                 continue
@@ -200,7 +200,3 @@ def _may_be_newer(name: str, accepted: Collection[str]) -> bool:
         return False
     siblings = (each.rpartition(" :: ") for each in accepted)
     return any(each[0] == parent and _VERSION.fullmatch(each[2]) for each in siblings)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -36,6 +36,7 @@ from binary_checks.model import (
     parse_extension_name,
     read_requirement,
 )
+from binary_checks.safe_text import elide
 from binary_checks.wording.problem_lines import (
     name_end,
     of_broken_source,
@@ -44,7 +45,6 @@ from binary_checks.wording.problem_lines import (
 )
 from binary_checks.wording.sentences import describe_end, name_first
 
-_LONGEST = 200  # characters of a name in a message
 _NOT_REQUIRED = "no Requires-Dist provides"
 _REMEDIES = {  # by a part of the reason why an import fails
     _NOT_REQUIRED: "require the project that has the module (in a conda recipe, under ``run``); if "
@@ -77,7 +77,7 @@ def find_own_part(step: Step, package: Package) -> str:
         if not own or not lacks:
             return ""
         alike = _name_only(path.rpartition("/")[2], package)
-        return f"{path[:_LONGEST]} is not in {_name_kind(package)}{alike}"
+        return f"{elide(path)} is not in {_name_kind(package)}{alike}"
     return ""
 
 
@@ -88,7 +88,7 @@ def find_remedy(lack: str) -> str:
 
 def describe_absent_module(name: str, package: Package) -> str:
     """Return a clause on an own module that is missing, which is also the cause of its problems."""
-    clause = f"{name[:_LONGEST]} is not in {_name_kind(package)}"
+    clause = f"{elide(name)} is not in {_name_kind(package)}"
     return f"{clause}{_name_misplaced_module(name, package)}"
 
 
@@ -110,7 +110,7 @@ def _name_misplaced_module(name: str, package: Package) -> str:
 def _name_only(file_name: str, package: Package) -> str:
     """Return a clause with the only file of that name, or ""."""
     path = package.derive(_index_file_names).get(file_name, "")
-    return f", which has {path[:_LONGEST]} instead" if path else ""
+    return f", which has {elide(path)} instead" if path else ""
 
 
 def _index_file_names(package: Package) -> dict[str, str]:
@@ -261,14 +261,14 @@ def find_lacking_requirement(step: Step, package: Package) -> str:
     name = canonicalize_name(top)
     # as the requirements were installed, a marker about Pythons excludes the one that imported
     if marker := required.elsewhere.get(name) or required.by_python.get(name):
-        return f"Requires-Dist has {name[:_LONGEST]} only where {marker[:_LONGEST]}"
+        return f"Requires-Dist has {elide(name)} only where {elide(marker)}"
     if name in required.always | required.in_extras:
         return ""
     own = canonicalize_name(package.name)  # which no extra provides
     doubt = " (an extra may)" if required.extras_may_add and name != own else ""
     if required.elsewhere:
         doubt = f" here (other systems also get {name_first(sorted(required.elsewhere))})"
-    return f"{_NOT_REQUIRED} the module {top[:_LONGEST]}{doubt}"
+    return f"{_NOT_REQUIRED} the module {elide(top)}{doubt}"
 
 
 # Results of loading entry points.

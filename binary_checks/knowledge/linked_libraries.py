@@ -24,6 +24,7 @@ from binary_checks.model import (
     init_function,
     parse_extension_name,
 )
+from binary_checks.safe_text import elide
 
 # Known libraries, and the marks by which each is recognised in objects that link it.
 #
@@ -329,7 +330,6 @@ def find_compilers(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 # The way each known library is linked into a package, with proof. Nothing is guessed.
 
-_LONGEST = 100  # characters of a string shown as evidence
 _WHENCE = {"system": Whence.SYSTEM, "python": Whence.PYTHON, "wheel": Whence.REQUIRED}
 
 
@@ -422,7 +422,7 @@ def _find_static(item: ObjectFile, own: Mapping[str, str]) -> Iterator[_Found]:
     for name, evidence in found.items():
         version, text = find_version(name, item.texts)
         shown = text or evidence
-        yield _Found(name, Linking.STATIC, item.path, shown[:_LONGEST], version)
+        yield _Found(name, Linking.STATIC, item.path, elide(shown), version)
 
 
 def _find_doubtful(item: ObjectFile, known: set[str]) -> Iterator[tuple[str, str]]:
@@ -434,7 +434,7 @@ def _find_doubtful(item: ObjectFile, known: set[str]) -> Iterator[tuple[str, str
     for name in DEPENDENCIES.keys() - known:
         version, text = find_version(name, item.texts)
         if version and not any(name in DEPENDENCIES[each].instead_of for each in known if each):
-            yield name, f"names a version, as headers may: {text[:_LONGEST]}"
+            yield name, f"names a version, as headers may: {elide(text)}"
 
 
 def _prove(item: ObjectFile, name: str) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from packaging.metadata import ExceptionGroup, Metadata, parse_email
 
 from binary_checks.profile import read_toml
+from binary_checks.safe_text import elide
 
 _PROJECT_URL = re.compile(r"\s*[^,\s](?:[^,]{0,31}),\s*https?://.*", re.DOTALL | re.IGNORECASE)
 _TABLE = Path(__file__).with_name("upload_rules.toml")
@@ -51,7 +52,6 @@ def read_upload_rules() -> UploadRules:
 _ADDED = re.compile(r"introduced in metadata version (\d+\.\d+)")
 _OF_INSTALLERS = frozenset({"name", "version", "requires-dist", "requires-python"})
 """Fields whose values installers refuse, too, so that other checks judge them."""
-_LONGEST_VALUE = 200  # characters in a sentence
 
 
 @cache
@@ -68,7 +68,7 @@ def find_field_faults(
 
     packaging.metadata decides, which PyPI and twine use.
     """
-    shown = [(key, value[:_LONGEST_VALUE]) for key, value in headers]
+    shown = [(key, elide(value)) for key, value in headers]
     faults = (_find_fault(version, key, value) for key, value in headers)
     found = {fault: each for fault, each in zip(faults, shown, strict=True) if fault}
     fields = {key.lower(): (key, value) for key, value in shown}
@@ -107,4 +107,4 @@ def _find_fault(version: str, key: str, value: str) -> str:
             return f"{key} came with Metadata-Version {added[1]}: PyPI refuses it in {version}"
         if field not in _OF_INSTALLERS:
             fault = rules.fields.get(field, f"PyPI does not accept it ({reason})")
-    return f"{key} is {value[:_LONGEST_VALUE]!r}: {fault}" if fault else ""
+    return f"{key} is {elide(value)!r}: {fault}" if fault else ""

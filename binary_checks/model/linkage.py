@@ -13,7 +13,7 @@ from enum import Enum
 from binary_checks.model.objects import ElfFile, Format, Kind, MachOFile, ObjectFile
 from binary_checks.model.packages import Deriving, Layout, Package
 from binary_checks.model.protocols import Source
-from binary_checks.safe_text import elide
+from binary_checks.safe_text import SHOWN, elide
 
 
 class Rule(str, Enum):
@@ -241,7 +241,6 @@ _WORLD_WRITABLE = (
     *("/media", "/run/media", "/private/tmp", "/private/var/tmp", "/Volumes", "/Users/Shared"),
 )
 """Directories in which every user of a machine can create folders, or mount a disk of any name."""
-_LONGEST = 100  # characters of an element in a message
 _ORIGIN = "\0"
 _SIXTY_FOUR_BIT = frozenset(
     {"x86_64", "aarch64", "ppc64le", "ppc64", "s390x", "riscv64", "loongarch64"}
@@ -348,7 +347,7 @@ def path_tag(owner: ObjectFile) -> str:
     return "RUNPATH" if owner.runpath else "RPATH"
 
 
-def shorten(element: str, longest: int = _LONGEST) -> str:
+def shorten(element: str, longest: int = SHOWN) -> str:
     """Return the element as messages show it: runs of blanks are replaced by their count.
 
     ibm_db has ``/`` followed by 252 blanks, which a tool reserved for another path.
@@ -356,7 +355,7 @@ def shorten(element: str, longest: int = _LONGEST) -> str:
     shown = re.sub(r" {2,}", lambda run: f"<{len(run[0])} blanks>", element)
     if shown != shown.strip():
         shown = repr(shown)
-    return elide(shown, longest, ascii_only=True)
+    return elide(shown, longest)
 
 
 def is_open_to_all(directory: str) -> bool:

@@ -11,6 +11,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.errors import Unavailable
 from binary_checks.model.system import TargetSystem
+from binary_checks.safe_text import elide
 
 MARKERS_OF_SYSTEMS = {
     "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
@@ -36,7 +37,6 @@ _MACHINES: dict[str, dict[str, str]] = {
 
 # Python refuses to convert strings of thousands of digits to numbers
 _VERSION_TEXT = r"[A-Za-z0-9.!+*_-]{1,200}"
-_LONGEST_PLACE = 200  # characters
 
 
 def read_requirement(text: str) -> Requirement | None:
@@ -55,13 +55,12 @@ def require_names(requirements: Iterable[Requirement], advice: str) -> None:
     """
     for item in requirements:
         if item.url is not None:
-            place = item.url if len(item.url) <= _LONGEST_PLACE else f"{item.url[:_LONGEST_PLACE]}…"
-            raise Unavailable(f"{item.name} is required by URL ({place}); {advice}")
+            raise Unavailable(f"{item.name} is required by URL ({elide(item.url)}); {advice}")
         for each in item.specifier:
             if not re.fullmatch(_VERSION_TEXT, each.version):
-                text = str(each)[:_LONGEST_PLACE]
                 raise Unavailable(
-                    f"{item.name} is required without a valid version ({text}); {advice}"
+                    f"{item.name} is required without a valid version ({elide(str(each))}); "
+                    f"{advice}"
                 )
 
 

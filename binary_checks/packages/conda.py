@@ -37,12 +37,12 @@ from binary_checks.model import (
 from binary_checks.packages.conda_index import INDEX, Index, find_layout, parse_json, read_claims
 from binary_checks.packages.distributions import sort_objects
 from binary_checks.python_code.dll_directories import LoadingSearch, is_source
+from binary_checks.safe_text import elide
 
 SUFFIXES = (".conda", ".tar.bz2")
 _PATHS = "info/paths.json"
 _MIB = 1 << 20
 _LONGEST = {INDEX: 4 * _MIB, _PATHS: 64 * _MIB}
-_LONGEST_SHOWN = 100  # characters of a text from the package that a sentence shows
 
 _WINDOWS_DIRECTORIES = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin", "Scripts", "bin")
 """Folders that conda's python.exe adds to the search for DLLs, in addition to its own folder."""
@@ -165,7 +165,7 @@ def _read_paths(text: Visited | None) -> tuple[_Rows | None, tuple[str, ...]]:
             faults.append(f"{_PATHS}: row {number} names no path")
             continue
         if path in rows:
-            faults.append(f"{_shorten(path)}: {_PATHS} lists it more than once")
+            faults.append(f"{elide(path)}: {_PATHS} lists it more than once")
         rows[path] = _read_row(each)
     return rows, tuple(faults)
 
@@ -195,12 +195,12 @@ def _compare(member: Member, row: _Row) -> Iterator[str]:
     if member.is_symlink or row.kind == "softlink":
         if not member.is_symlink or row.kind != "softlink":
             found = "a symbolic link" if member.is_symlink else "a file"
-            yield f"it is {found}, but {_PATHS} says {_shorten(row.kind)!r}"
+            yield f"it is {found}, but {_PATHS} says {elide(row.kind)!r}"
         return  # the target of a link may be in another package
     if not row.sha256:
         yield f"{_PATHS} states no hash"
     elif member.sha256 and row.sha256 != member.sha256:
-        yield f"its SHA-256 is {member.sha256}, but {_PATHS} states {_shorten(row.sha256)}"
+        yield f"its SHA-256 is {member.sha256}, but {_PATHS} states {elide(row.sha256)}"
     if row.size is not None and row.size != member.size:
         yield f"it has {member.size} bytes, but {_PATHS} states {row.size}"
 
@@ -209,18 +209,14 @@ def _find_missing(rows: _Rows, members: Iterable[Member]) -> Iterator[str]:
     held = {member.archive_name.removesuffix("/") for member in members}
     for path, row in rows.items():
         if path not in held and row.kind != "directory":
-            yield f"{_shorten(path)}: {_PATHS} lists it, but the archive does not contain it"
+            yield f"{elide(path)}: {_PATHS} lists it, but the archive does not contain it"
 
 
 def _judge_name(label: str, index: Index) -> Iterator[str]:
     stem = next(label.removesuffix(suffix) for suffix in SUFFIXES if label.endswith(suffix))
     stated = f"{index.name}-{index.version}-{index.build}"
     if stem != stated:
-        yield f"{INDEX} describes {_shorten(stated)}, but the file's name does not match"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+        yield f"{INDEX} describes {elide(stated)}, but the file's name does not match"
 
 
 _Read = TypeVar("_Read", bound=ReadObject)

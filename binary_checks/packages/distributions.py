@@ -32,6 +32,7 @@ from binary_checks.model import (
     format_of_name,
 )
 from binary_checks.python_code.dll_directories import DllLoading, LoadingSearch
+from binary_checks.safe_text import elide
 from binary_checks.trees.members import MAXIMUM_ENTRIES
 
 DIST_INFO = ".dist-info"
@@ -139,8 +140,6 @@ Faults = tuple[str, ...]
 _MIB = 1 << 20
 LONGEST = {"METADATA": 4 * _MIB, "WHEEL": _MIB, "RECORD": 32 * _MIB, "entry_points.txt": _MIB}
 """Bytes of each text that are read. A header of five bytes takes two hundred once it is parsed."""
-
-_SHOWN = 40  # characters of a name in a sentence
 
 
 class Texts(NamedTuple):
@@ -284,7 +283,7 @@ def _read_groups(text: str) -> list[tuple[str, str, str]]:
             header, close, _ = value[1:].rpartition("]")
             if value[0] == "[" and close and header:
                 if header in groups:
-                    raise _GroupError(f"line {number}: the group {header[:_SHOWN]!r} occurs twice")
+                    raise _GroupError(f"line {number}: the group {elide(header)!r} occurs twice")
                 group, values = groups.setdefault(header, {}), None
                 continue
             values = _begin_value(value, group, number)
@@ -307,5 +306,5 @@ def _begin_value(value: str, group: dict[str, list[str]] | None, number: int) ->
     if not equals or not name:
         raise _GroupError(f"line {number} is neither [group] nor name = reference")
     if name in group:
-        raise _GroupError(f"line {number}: the name {name[:_SHOWN]!r} occurs twice in its group")
+        raise _GroupError(f"line {number}: the name {elide(name)!r} occurs twice in its group")
     return group.setdefault(name, [reference.strip()])

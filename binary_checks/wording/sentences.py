@@ -55,7 +55,7 @@ def name_first(names: Collection[str], most: int = 3, total: int | None = None) 
     ``total`` is the number of all names if ``names`` is not complete.
     """
     total = len(names) if total is None else total
-    shown = ", ".join(elide(name, _LONGEST_NAME, ascii_only=True) for name in islice(names, most))
+    shown = ", ".join(elide(name, _LONGEST_NAME) for name in islice(names, most))
     return f"{shown} and {total - most} more" if total > most else shown
 
 
@@ -411,7 +411,7 @@ def count_undefined(number: int) -> str:
 
 def format_symbols(names: list[str], most: int = 3) -> str:
     """Return the first of the names; long ones (of C++) differ at their ends, which are kept."""
-    shown = (elide(name, _LONGEST_SYMBOL, ascii_only=True) for name in names[:most])
+    shown = (elide(name, _LONGEST_SYMBOL) for name in names[:most])
     return name_first([*shown, *names[most:]], most)
 
 
@@ -523,7 +523,7 @@ def find_remark(stderr: str) -> str:
     if not lines:
         return ""
     last, more = lines[-1], len(lines) - 1
-    shown = elide(last, _LONGEST_REMARK, ascii_only=True)
+    shown = elide(last, _LONGEST_REMARK)
     return f"{shown} (after {more} more)" if more else shown
 
 

@@ -118,10 +118,10 @@ def test_unlisted_placeholder_fires(tmp_path: Path, content: Any, level: Level) 
     assert problems(unlisted_placeholder(item)) == [("bin/x", level)]
 
 
-def test_a_long_path_is_shown_by_its_first_and_last_24_characters(tmp_path: Path) -> None:
+def test_a_long_path_is_shown_by_its_beginning_and_its_end(tmp_path: Path) -> None:
     (found,) = unlisted_placeholder(package(tmp_path, "bin/x", f"{PREFIX}/lib\n"))
     assert isinstance(found, Problem)
-    assert f"has the path {PREFIX[:24]}…{f'{PREFIX}/lib'[-24:]}, which" in found.sentence
+    assert f"has the path {PREFIX[:38]}...{f'{PREFIX}/lib'[-59:]}, which" in found.sentence
 
 
 def test_unlisted_placeholder_is_quiet_on_what_is_listed_and_on_bytecode(tmp_path: Path) -> None:

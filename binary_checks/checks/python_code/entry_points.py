@@ -30,10 +30,10 @@ from binary_checks.model import (
     find_names,
     read_entry_points,
 )
+from binary_checks.safe_text import elide
 from binary_checks.wording.problem_lines import OF_NO_FILES
 
 _DEEPEST = 100  # nested packages, of a module's name
-_LONGEST = 120  # characters of a value in a sentence
 _REFUSED = {  # tried with pip 26.3 and uv 0.13.9
     r"^/|(?:^|/)\.\.?(?:/|$)": "leads out of the folder of commands: pip and uv refuse it",
     r"/": "has a slash: uv refuses it, and pip puts it where no shell looks for commands",
@@ -78,7 +78,7 @@ def missing_entry_point(
         if isinstance(each, EntryPoint):
             points.append(each)
         else:
-            sentence = f"the command {each.name} = {each.value[:_LONGEST]} names no function"
+            sentence = f"the command {each.name} = {elide(each.value)} names no function"
             yield Problem(
                 path=path,
                 sentence=f"{sentence}: pip refuses to install the package",
@@ -106,7 +106,7 @@ def command_name_refused(package: Distribution) -> Iterator[Finding]:
     for name in package.commands:
         fault = next((text for pattern, text in _REFUSED.items() if re.search(pattern, name)), "")
         if fault:
-            sentence = f"the command {name[:_LONGEST]!r} {fault}"
+            sentence = f"the command {elide(name)!r} {fault}"
             yield Problem(path=path, sentence=sentence, facts=(name,))
 
 
