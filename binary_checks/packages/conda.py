@@ -380,7 +380,8 @@ class _File:
                 text_end = _TEXT.match(content, at, at + _BEHIND).end()  # type: ignore[union-attr]
             last = max(end, text_end if self._binary else 0)
             if last == len(content) and not whole and last - at < _BEHIND:
-                self._rest, self._done = content[begin:], at - begin
+                cut = max(begin - 1, 0)  # the character before may end a variable
+                self._rest, self._done = content[cut:], at - cut
                 return
             cramped = self._binary and content[text_end : text_end + 1] != b"\0"
             self._note(content, begin, end, cramped=cramped)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from binary_checks.model import Interpreter, TargetSystem
+import pytest
+from packaging.markers import default_environment
+
+from binary_checks.model import Interpreter, TargetPython, TargetSystem
 from binary_checks.model.requires_dist import environment_of
 
 
@@ -27,3 +30,15 @@ def test_the_python_of_the_target_counts() -> None:
 )
 def test_each_system_has_its_own_name(system: str, platform: str) -> None:
     assert environment_of(TargetSystem(name="demo", system=system))["sys_platform"] == platform
+
+
+@pytest.mark.parametrize(
+    ("platform", "system"), [("linux-s390x", "linux"), ("emscripten_4_0_9_wasm32", "emscripten")]
+)
+def test_another_system_than_this_host_has_its_own_markers(platform: str, system: str) -> None:
+    known = {"executable": Path("python"), "version": "3.12.1", "paths": {}, "platform": platform}
+    there = TargetPython(**known, architecture="s390x", system="image demo").markers
+    assert (there["sys_platform"], there["platform_machine"]) == (system, "s390x")
+    here, ours = TargetPython(**known, architecture="s390x").markers, default_environment()
+    assert here["platform_machine"] == ours["platform_machine"]
+    assert here["python_version"] == there["python_version"] == "3.12"

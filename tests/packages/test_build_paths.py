@@ -67,6 +67,13 @@ def test_a_word_is_no_path(text: str) -> None:
     assert scan(text.encode()) == []
 
 
+@pytest.mark.parametrize("step", [5, 1 << 20])
+@pytest.mark.parametrize("end", "})%")
+def test_a_path_after_a_variable_is_none(step: int, end: str) -> None:
+    assert scan(f"{'-' * 250} {end}{PREFIX}/x\n".encode(), step=step) == []
+    assert scan(f"{end}{PREFIX}/x\n".encode(), step=step) == []
+
+
 def test_bytecode_and_metadata_are_not_watched() -> None:
     assert BuildPathScan().watch("lib/x.pyc") is None
     assert BuildPathScan().watch("info/recipe/meta.yaml") is None

@@ -89,6 +89,13 @@ def test_other_archives_are_none(tmp_path: Path, members: dict[str, str], suffix
     assert not recognises(path)
 
 
+def test_headers_may_lie_deep(tmp_path: Path) -> None:
+    others = dict.fromkeys(("DemoConfig.cmake", "DemoTargets.cmake"), OMIT)
+    members = {**LIBRARY, **{f"share/cmake/Demo/{name}": each for name, each in others.items()}}
+    members |= {"include/demo.h": OMIT, "include/demo/detail/demo.h": ""}
+    assert recognises(build_cpp_archive(tmp_path, members))
+
+
 def test_headers_without_a_library_are_none(tmp_path: Path) -> None:
     assert not recognises(build_cpp_archive(tmp_path))
 
@@ -221,5 +228,5 @@ def test_bytes_that_are_wrong_anywhere_are_a_fault_or_one_line(
 def test_more_than_is_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpp_archive, "_MOST_KEPT", 100)
     path = build_cpp_archive(tmp_path, LIBRARY)
-    with pytest.raises(PackageError, match="have more than 100 bytes"):
+    with pytest.raises(PackageError, match="have more than 100 bytes, or 64 times"):
         read(path)
