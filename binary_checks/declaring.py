@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
-import re
 import sys
 import types
 import typing
@@ -66,17 +65,6 @@ FAMILIES = {  # families of our own checks, which are pytest markers
     "consumer": "C++ programs, built against the package, linked and run",
     "crosscheck": "object files read by other libraries, and our simulation next to a process",
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Documentation:
-    """The parts of a check's docstring."""
-
-    title: str  # the fault, one sentence
-    details: str  # the text between the title and ``Why:``
-    why: str
-    fix: str
-    level: str  # the reason for the check's level
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -141,11 +129,6 @@ class _Declared(Generic[_P, _Answer]):
     def subjects(self) -> tuple[type, ...]:
         """The classes of the first parameter: what a check judges, or a difference compares."""
         return self.facts[0]
-
-    @cached_property
-    def documentation(self) -> Documentation:
-        """The docstring's title, details and sections; a missing part is ""."""
-        return _take_apart(inspect.getdoc(self.function) or "")
 
     def _hint(self, name: str) -> Any:
         """Return a parameter's type. Raises ProfileError if it has none."""
@@ -221,8 +204,9 @@ class Check(_Declared[_P, Iterator[Finding]]):
     @property
     def differs_by_place(self) -> bool:
         """Whether the verdict may differ between places; true if the check can run the package."""
-        kinds = (kind for kinds in self.facts for kind in kinds)
-        return self.runs_package or any(issubclass(kind, ProbeReport) for kind in kinds)
+        return self.runs_package or any(
+            issubclass(kind, ProbeReport) for kinds in self.facts for kind in kinds
+        )
 
 
 class Difference(_Declared[_P, Iterator[Change]]):
@@ -232,18 +216,6 @@ class Difference(_Declared[_P, Iterator[Change]]):
 def difference(function: Callable[_P, Iterator[Change]], /) -> Difference[_P]:
     """Declare a difference; its two parameters are the old and the new value of one type."""
     return Difference(function)
-
-
-_SECTION = re.compile(r"^(Why|Fix|Level): ", re.MULTILINE)
-
-
-def _take_apart(docstring: str) -> Documentation:
-    text, *sections = _SECTION.split(docstring)
-    title, _, details = text.strip().partition("\n\n")
-    parts = {"title": title, "details": details, "why": "", "fix": "", "level": ""}
-    parts.update(zip(map(str.lower, sections[::2]), sections[1::2], strict=True))
-    tidy = re.compile(r"^ +| +$", re.MULTILINE)
-    return Documentation(**{name: tidy.sub("", part.strip()) for name, part in parts.items()})
 
 
 def is_ours(kind: Any) -> bool:
@@ -275,9 +247,11 @@ def check(
 
 def find_checks(modules: Iterable[types.ModuleType] = ()) -> tuple[Check[Any], ...]:
     """Return all checks of binary_checks and of these modules, sorted by family and id."""
+    folder = importlib.import_module(_OWN).__path__
+    own = (importlib.import_module(each.name) for each in pkgutil.walk_packages(folder, f"{_OWN}."))
     found = {
         id(value): value
-        for module in (*_own_modules(), *modules)
+        for module in (*own, *modules)
         for value in vars(module).values()
         if isinstance(value, Check)
     }
@@ -308,12 +282,6 @@ def find_gatherers(modules: Iterable[types.ModuleType]) -> dict[type, Gatherer[.
                     f"{module.__name__}: a second function gathers the same fact: {value!r}"
                 )
     return found
-
-
-def _own_modules() -> Iterator[types.ModuleType]:
-    folder = importlib.import_module(_OWN).__path__
-    for each in pkgutil.walk_packages(folder, f"{_OWN}."):
-        yield importlib.import_module(each.name)
 
 
 def load_checks(path: str, name: str) -> types.ModuleType:

@@ -56,14 +56,6 @@ class NothingNamed(Unavailable):
     """
 
 
-class NotInstalled(Unavailable):
-    """A library that reads the file is missing; installing our ``extra`` provides it."""
-
-    def __init__(self, reason: str, extra: str) -> None:
-        super().__init__(f"{reason}: pip install binary-checks[{extra}]")
-        self.extra = extra
-
-
 class HostUnfit(Unavailable):
     """This host lacks something that the inspection needs, or is broken; the host's fault.
 
@@ -121,14 +113,6 @@ class StoreError(BinaryChecksError):
 
 class RecordError(StoreError):
     """A document of the store is truncated, corrupt, or of another version; it counts as lost."""
-
-
-class PruneRefusedError(BinaryChecksError):
-    """Retention deletes nothing because it lacks information; the text says what is missing."""
-
-
-class ArtifactRefusedError(BinaryChecksError):
-    """An artifact contradicts itself or the store; the text names both contradicting statements."""
 
 
 # The exit codes of `binary-checks`, on which users' scripts rely.

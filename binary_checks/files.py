@@ -49,21 +49,6 @@ def open_regular(path: Path, *, follow: bool = False) -> IO[bytes]:
     raise NotRegularError
 
 
-def require_parent(path: Path, shown: str | Path, where: str) -> None:
-    """Raise ProfileError if the folder of a file to be written does not exist.
-
-    Creating the folder silently would hide a mistyped path. The message begins with ``where`` and
-    names the file as the user did.
-    """
-    try:
-        if path.parent.is_dir():
-            return
-    except (OSError, ValueError):  # access is denied, or the name contains a NUL
-        pass
-    folder = Path(shown).parent
-    raise ProfileError(f"{where}: {shown}: there is no folder {folder}: make it first")
-
-
 def read_named(path: Path, most: int, where: str) -> bytes:
     """Return the contents of a file that the user named; the file may be a link or a pipe.
 

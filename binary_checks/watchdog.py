@@ -7,8 +7,7 @@ its size may take. Nothing else that the process does is interrupted.
 On Linux and macOS a timer (ITIMER_PROF) interrupts Python code and regular expressions in the main
 thread. It counts the CPU time of this process, so that waiting for a probe or a server costs
 nothing. Other threads ask between two pieces of a file. On Windows, and if a step does not run in
-the main thread, everything asks, between pieces, objects and steps. There ``binary-checks`` ends
-itself if a step exceeds the bound by far.
+the main thread, everything asks, between pieces, objects and steps.
 
 Only ``binary-checks`` limits its memory, and only on Linux, because the limit applies to the whole
 process: under ``pytest`` other people's tests run in it.
@@ -16,7 +15,6 @@ process: under ``pytest`` other people's tests run in it.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import threading
@@ -28,8 +26,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
 
-from binary_checks.errors import PROBLEMS, TooLarge
-from binary_checks.safe_text import cut, one_line
+from binary_checks.errors import TooLarge
 
 SECONDS = 10.0
 """Seconds of CPU time for any package; most wheels take less than one second."""
@@ -39,7 +36,6 @@ MEMORY = 500_000_000 + (128 << 20)
 """Bytes of memory for any package, and for the contents that are kept for its facts."""
 
 _AGAIN = 1.0  # seconds of CPU time until the next interruption, if a finalizer swallowed the first
-_FAR = 10  # multiples of the bound after which a process ends itself
 _Answer = TypeVar("_Answer")
 
 
@@ -50,12 +46,12 @@ class OutOfTime(BaseException):
 class Watchdog:
     """The bounds of one package; its facts and checks are steps, called one after another."""
 
-    def __init__(self, label: str, factor: int = 1, *, owns_process: bool = False) -> None:
+    def __init__(self, factor: int = 1, *, owns_process: bool = False) -> None:
         """Begin with the bounds of an empty package, multiplied by ``factor``.
 
-        ``owns_process`` allows to limit the memory of the whole process, and to end it.
+        ``owns_process`` allows to limit the memory of the whole process.
         """
-        self._label, self._factor, self._owns_process = label, factor, owns_process
+        self._factor, self._owns_process = factor, owns_process
         self._bound = self._left = factor * SECONDS
         self._memory = factor * MEMORY
         self._began = 0.0  # CPU time of the process at the beginning of the current step
@@ -75,7 +71,7 @@ class Watchdog:
         outer = _current.set((self, over))
         self._began = time.process_time()
         data = self._limit_memory()
-        stop = self._start_timer(step)
+        stop = self._start_timer()
         try:
             self._watching = True
             answer = function(*arguments)
@@ -94,7 +90,8 @@ class Watchdog:
             if data:
                 resource.setrlimit(resource.RLIMIT_DATA, _find_usual_limit())
         if exceeded or self._left < 0:
-            raise TooLarge(_describe(step, exceeded or "CPU time"))
+            exceeded = exceeded or "CPU time"
+            raise TooLarge(f"{step} takes more {exceeded} than the package's size allows")
         if data:  # a fact takes memory until the package is judged
             self._memory -= _read_data_size() - data
         return answer
@@ -112,7 +109,7 @@ class Watchdog:
     def _find_left(self) -> float:
         return self._left - (time.process_time() - self._began)
 
-    def _start_timer(self, step: str) -> Callable[[], None]:
+    def _start_timer(self) -> Callable[[], None]:
         """Start to watch the time; return the function that ends this."""
         is_main = threading.current_thread() is threading.main_thread()
         # A handler that C code installed, which is shown as None, could not be restored.
@@ -131,11 +128,7 @@ class Watchdog:
                 signal.setitimer(signal.ITIMER_PROF, *timer)
 
             return restore
-        ended = threading.Event()
-        if self._owns_process:
-            arguments = (step, ended)
-            threading.Thread(target=self._end_process, args=arguments, daemon=True).start()
-        return ended.set
+        return lambda: None  # nothing interrupts the step
 
     def _interrupt(self, _: int, frame: FrameType | None) -> None:
         """Handle the signal. A step that imports a module is interrupted later."""
@@ -144,13 +137,6 @@ class Watchdog:
                 return
             frame = frame.f_back
         self.go_on()
-
-    def _end_process(self, step: str, ended: threading.Event) -> None:
-        while not ended.wait(1.0):
-            if self._find_left() < -_FAR * self._bound:
-                line = f"{self._label}: too large to inspect: {_describe(step, 'CPU time')}"
-                os.write(2, f"{cut(one_line(line))}\n".encode(errors="backslashreplace"))
-                os._exit(PROBLEMS)
 
     def _limit_memory(self) -> int:
         """Limit the process's memory; return how much it takes now, or 0 if there is no limit."""
@@ -182,10 +168,6 @@ def ask(size: int = 0, objects: int = 0) -> None:
         if over.is_set():  # the second interruption ended the wait for this thread
             raise OutOfTime
         watchdog.go_on(size * SECONDS_PER_BYTE + objects * SECONDS_PER_OBJECT)
-
-
-def _describe(step: str, exceeded: str) -> str:
-    return f"{step} takes more {exceeded} than the package's size allows"
 
 
 if sys.platform == "linux":

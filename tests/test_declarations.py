@@ -27,7 +27,7 @@ from binary_checks.model import (
     Survey,
 )
 from binary_checks.probes import load_readers
-from binary_checks.reports.explanation import explain
+from binary_checks.reports.explanation import explain, read_documentation
 
 CHECKS = find_checks()
 ROOT = Path(__file__).parents[1]
@@ -42,7 +42,7 @@ def test_there_are_checks_and_no_two_share_an_id() -> None:
 
 @each_check
 def test_a_check_has_a_title_a_why_and_a_fix(check: Check[Any]) -> None:
-    documentation = check.documentation
+    documentation = read_documentation(check)
     assert documentation.title.endswith(".")
     assert documentation.why
     assert documentation.fix
@@ -51,7 +51,7 @@ def test_a_check_has_a_title_a_why_and_a_fix(check: Check[Any]) -> None:
 
 @each_check
 def test_a_check_says_why_it_is_an_error_or_a_warning(check: Check[Any]) -> None:
-    reason = check.documentation.level
+    reason = read_documentation(check).level
     assert reason.endswith("."), "its docstring has no section 'Level:'"
     named = tuple(f"{level.value}:" for level in Level)
     assert not reason.lower().startswith(named), "the pages put the level before the reason"

@@ -24,6 +24,7 @@ from binary_checks.model import (
     PeFile,
     Wheel,
 )
+from binary_checks.reports.explanation import read_documentation
 from fixtures.values import elf_file
 
 
@@ -90,7 +91,7 @@ def test_its_options_are_its_keyword_only_parameters() -> None:
 
 
 def test_its_docstring_is_taken_apart() -> None:
-    documentation = needs_a_name.documentation
+    documentation = read_documentation(needs_a_name)
     assert documentation.title == "A library has no name."
     assert documentation.details == "Plugins need none."
     assert documentation.why == "nobody can link with it,\nand nobody will."
@@ -98,7 +99,8 @@ def test_its_docstring_is_taken_apart() -> None:
 
 
 def test_what_a_docstring_leaves_out_is_empty() -> None:
-    assert leans_on_others.documentation.why == leans_on_others.documentation.fix == ""
+    documentation = read_documentation(leans_on_others)
+    assert documentation.why == documentation.fix == ""
 
 
 def test_it_is_on_unless_it_is_declared_off() -> None:

@@ -77,7 +77,7 @@ class GivenFacts:
         self.label = package.path.name
         self.wheel_names = ()
         self.place = ""
-        self.watchdog = Watchdog("")
+        self.watchdog = Watchdog()
         self._values = (package, *others)
 
     def get(self, kind: type) -> Any:

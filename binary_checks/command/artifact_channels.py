@@ -24,7 +24,7 @@ from binary_checks.command.artifact_files import (
 )
 from binary_checks.command.signing_options import read_signing_keys, sign_options
 from binary_checks.documents.json_values import dump
-from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
+from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts import (
     Artifact,
     Gate,
@@ -58,6 +58,7 @@ from binary_checks.fleet.artifacts import (
     write_index,
     write_static,
 )
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError
 from binary_checks.fleet.cells import Matrix, read_cells
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.stored_nights import choose_night

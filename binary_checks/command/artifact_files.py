@@ -21,7 +21,7 @@ from binary_checks.command import (
     status_of,
 )
 from binary_checks.command.signing_options import read_signing_keys, sign_options
-from binary_checks.errors import ArtifactRefusedError, BinaryChecksError, ProfileError
+from binary_checks.errors import BinaryChecksError, ProfileError
 from binary_checks.fleet.artifacts import (
     FIELDS,
     FILE_AXES,
@@ -53,6 +53,7 @@ from binary_checks.fleet.artifacts import (
     write_found,
     write_index,
 )
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.safe_text import MOST, cut, one_line

@@ -97,9 +97,7 @@ class Facts:
         self.watchdog: Watchdog = (
             of_package.watchdog
             if of_package
-            else Watchdog(
-                source.label, settings.profile.limit_factor, owns_process=settings.owns_process
-            )
+            else Watchdog(settings.profile.limit_factor, owns_process=settings.owns_process)
         )
         self._given: dict[type, Any] = {
             Profile: settings.profile,

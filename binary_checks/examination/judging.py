@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -68,7 +68,7 @@ class Case:
     evidence: tuple[Any, ...] = ()  # further positional arguments, the same for every subject
     unread: tuple[NotInspected, ...] = ()  # object files that should have been subjects
     error: BinaryChecksError | None = None  # the error that gathering raised
-    watchdog: Watchdog = field(default_factory=partial(Watchdog, ""))
+    watchdog: Watchdog = field(default_factory=Watchdog)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

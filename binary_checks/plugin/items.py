@@ -21,7 +21,7 @@ from binary_checks.plugin.failures import (
     usage_error,
 )
 from binary_checks.plugin.session import SESSION, Session
-from binary_checks.reports.explanation import advice
+from binary_checks.reports.explanation import advice, read_documentation
 from binary_checks.safe_text import cut, one_line
 
 
@@ -216,4 +216,4 @@ class CheckItem(PackageItem):
         """Return the documentation's advice, or nothing if the package cannot be read."""
         unread = self.verdict is not None and self.verdict.reason == UNREADABLE
         problems = self.verdict.problems if self.verdict else ()
-        return () if unread else tuple(advice(self.check.documentation, problems))
+        return () if unread else tuple(advice(read_documentation(self.check), problems))

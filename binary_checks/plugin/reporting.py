@@ -64,7 +64,14 @@ from binary_checks.plugin.session import (
     profile_and_checks,
 )
 from binary_checks.profile import announce, format_left_out, identify_profile
-from binary_checks.reports.explanation import abridge, advice, explain, explain_family, find_page
+from binary_checks.reports.explanation import (
+    abridge,
+    advice,
+    explain,
+    explain_family,
+    find_page,
+    read_documentation,
+)
 from binary_checks.reports.family_table import find_differences, summarise
 from binary_checks.reports.known_list import describe_written
 from binary_checks.reports.ledger import Ledger
@@ -582,7 +589,9 @@ class ResultCollector:
 
     def _format(self, verdict: Verdict, most: int | None) -> Any:
         settings = self._config.stash[SESSION].settings
-        known = (check.documentation for check in settings.checks if check.id == verdict.check)
+        known = (
+            read_documentation(check) for check in settings.checks if check.id == verdict.check
+        )
         remedy = next(map(advice, known), ())
         return plain_lines(describe(verdict, remedy, settings.program, most), verdict.package)
 

@@ -24,11 +24,6 @@ class Report(NamedTuple):
     libraries: tuple[str, ...] = ()  # modules of the extra ``report`` that it needs
 
 
-def _write_results(run: RunResult, out: TextIO) -> None:
-    """Write binary-checks/result/1, from which every other report can be made."""
-    out.writelines(write_results(run))
-
-
 def _write_facts(run: RunResult, out: TextIO) -> None:
     """Write the facts of the run's only package, as `binary-checks inspect` writes them."""
     (package,) = (each for each in run.packages if not each.parts)
@@ -41,7 +36,8 @@ def _write_facts(run: RunResult, out: TextIO) -> None:
 
 REPORTS = (
     Report("terminal", terminal.write),
-    Report("json", _write_results),
+    # binary-checks/result/1, from which every other report can be made
+    Report("json", lambda run, out: out.writelines(write_results(run))),
     Report("sarif", sarif.write),
     Report("junit", junit.write),
     Report("markdown", markdown.write),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from binary_checks.declaring import FAMILIES, Check, Documentation, find_checks
+from binary_checks.declaring import FAMILIES, Check, Difference, find_checks
 from binary_checks.model import UNREADABLE, CheckText, Problem, Request
 from binary_checks.options import Program
 
@@ -32,14 +34,40 @@ def _pages() -> Mapping[str, str]:
     return {**families, **checks, UNREADABLE: f"{DOCUMENTATION}/checks.html#{UNREADABLE}"}
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Documentation:
+    """The parts of a check's docstring; a part that it lacks is ""."""
+
+    title: str  # the fault, one sentence
+    details: str  # the text between the title and ``Why:``
+    why: str
+    fix: str
+    level: str  # the reason for the check's level
+
+
+_SECTION = re.compile(r"^(Why|Fix|Level): ", re.MULTILINE)
+
+
+@cache
+def read_documentation(declared: Check[Any] | Difference[Any]) -> Documentation:
+    """Return the parts of a declaration's docstring."""
+    text, *sections = _SECTION.split(inspect.getdoc(declared.function) or "")
+    title, _, details = text.strip().partition("\n\n")
+    parts = {"title": title, "details": details, "why": "", "fix": "", "level": ""}
+    parts.update(zip(map(str.lower, sections[::2]), sections[1::2], strict=True))
+    tidy = re.compile(r"^ +| +$", re.MULTILINE)
+    return Documentation(**{name: tidy.sub("", part.strip()) for name, part in parts.items()})
+
+
 def explain(check: Check[Any]) -> str:
     """Return all texts of the declaration, as Markdown under a second-level heading."""
-    documentation = check.documentation
+    documentation = read_documentation(check)
     lines = [f"## {check.id}", "", documentation.title, ""]
     if documentation.details:
         lines += [documentation.details, ""]
     lines += [f"**Why:** {documentation.why}", "", f"**Fix:** {documentation.fix}", ""]
-    lines += [f"**Level:** {_level(check)}", "", _declaration(check), ""]
+    reason = f": {documentation.level}" if documentation.level else "."
+    lines += [f"**Level:** {check.level.value}{reason}", "", _declaration(check), ""]
     if check.options:
         lines += [f"Options, in a profile's table `[options.{check.id}]`:", ""]
         for option in check.options.values():
@@ -54,13 +82,13 @@ def explain_family(family: str, checks: Iterable[Check[Any]]) -> str:
     """Return the family's description, and the fault that each of its checks finds."""
     subject = FAMILIES.get(family, "the project's own checks")
     ours = sorted((check for check in checks if check.family == family), key=lambda each: each.id)
-    lines = (f"- {check.id}: {check.documentation.title}" for check in ours)
+    lines = (f"- {check.id}: {read_documentation(check).title}" for check in ours)
     return as_markdown("\n".join((f"## {family}: {subject}", "", *lines, "")))
 
 
 def abridge(check: Check[Any], program: Program = Program.COMMAND) -> CheckText:
     """Return the texts of a check for reports, with options named as in the program's help."""
-    text = check.documentation
+    text = read_documentation(check)
     return CheckText(
         id=check.id,
         family=check.family,
@@ -112,23 +140,18 @@ def as_plain(text: str) -> str:
 
 def _declaration(check: Check[Any]) -> str:
     subjects = " or ".join(f"`{kind.__name__}`" for kind in check.subjects)
-    needed = dict.fromkeys(_name(kind) for kinds in check.facts[1:] for kind in kinds)
+    # a profile's request is named by its table
+    needed = dict.fromkeys(
+        f"[probes.{kind.table}]" if issubclass(kind, Request) else kind.__name__
+        for kinds in check.facts[1:]
+        for kind in kinds
+    )
     rest = [f"`{name}`" for name in needed if name != types.NoneType.__name__]
     using = f", with {', '.join(rest)}" if rest else ""
     tables = [name for name in rest if name.startswith("`[")]
     ways = ("enables it", "sets one of its options", *(f"has the table {name}" for name in tables))
     off = "" if check.enabled else f" Off until a profile {', '.join(ways[:-1])} or {ways[-1]}."
     return f"Family `{check.family}`; runs on {subjects}{using}.{off}"
-
-
-def _level(check: Check[Any]) -> str:
-    reason = check.documentation.level
-    return f"{check.level.value}: {reason}" if reason else f"{check.level.value}."
-
-
-def _name(fact: type) -> str:
-    """Return a fact's name: its class, or for a profile's request the request's table."""
-    return f"[probes.{fact.table}]" if issubclass(fact, Request) else fact.__name__
 
 
 def _format_type(annotation: Any) -> str:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from binary_checks import reports
 from binary_checks.errors import GatherError, ProfileError
-from binary_checks.files import require_parent
 from binary_checks.model import RunResult
 from binary_checks.reports import Report
 from binary_checks.safe_text import cut, one_line
@@ -61,11 +60,18 @@ def read_destination(option: str, argument: str, folder: Path) -> Destination:
 
 
 def require_place(option: str, written: str, path: Path, *, folder: bool = False) -> None:
-    """Raise ProfileError if a report could not be written at the end of the run.
+    """Raise ProfileError if a file, or with ``folder`` a folder, could not be written at the end.
 
-    A file must not have the name of a folder, and its parent folder must exist.
+    A file must not have the name of a folder, and the parent folder must exist: creating it
+    silently would hide a mistyped path. The message names the file as the user did.
     """
-    require_parent(path, written, option)
+    try:
+        there = path.parent.is_dir()
+    except (OSError, ValueError):  # access is denied, or the name contains a NUL
+        there = False
+    if not there:
+        parent = Path(written).parent
+        raise ProfileError(f"{option}: {written}: there is no folder {parent}: make it first")
     if not folder and path.is_dir():
         raise ProfileError(f"{option}: {written}: a folder; name a file in it")
 
@@ -75,8 +81,7 @@ def add_to_known(option: str, file: str, folder: Path) -> Destination:
     path = folder / file
     require_place(option, file, path)
     kept = path.stat().st_size if path.is_file() else 0
-    option = f"{option} {file}"
-    return Destination(option=option, report=find_report("known"), path=path, kept=kept)
+    return Destination(option=f"{option} {file}", report=find_report("known"), path=path, kept=kept)
 
 
 def write_all(

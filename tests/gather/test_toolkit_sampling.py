@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.errors import NotInstalled
 from binary_checks.model import DeviceToolkits, ToolkitSample
 from binary_checks.objects.device import entries
+from binary_checks.objects.device.entries import NotInstalled
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.samples import read_fatbin_sample

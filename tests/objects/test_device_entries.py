@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from binary_checks.errors import BinaryChecksError, BrokenDataError, NotInstalled, TooLarge
+from binary_checks.errors import BinaryChecksError, BrokenDataError, TooLarge
 from binary_checks.model import DeviceKind
 from binary_checks.objects.device import entries
-from binary_checks.objects.device.entries import DeviceEntry, list_entries
+from binary_checks.objects.device.entries import DeviceEntry, NotInstalled, list_entries
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import (
     CUBIN,

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import FAMILIES, check, find_checks
 from binary_checks.model import ElfFile, Level, Linkage, Wheel
-from binary_checks.reports.explanation import DOCUMENTATION, advice, explain, find_page
+from binary_checks.reports.explanation import (
+    DOCUMENTATION,
+    advice,
+    explain,
+    find_page,
+    read_documentation,
+)
 from fixtures.documentation import format_family_page, iter_family_rows
 
 
@@ -79,7 +85,7 @@ def test_advice_for_a_terminal_has_no_markup() -> None:
         """
         yield from ()
 
-    assert list(advice(lost.documentation)) == [
+    assert list(advice(read_documentation(lost))) == [
         "  why: 'dlopen' and 'ld.so' look elsewhere.",
         "  fix: link with -Wl,-rpath,'$ORIGIN/x' or run 'patchelf'.",
     ]

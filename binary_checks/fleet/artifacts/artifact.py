@@ -10,7 +10,7 @@ from typing import Any
 
 from binary_checks.documents.json_schema import describe_document
 from binary_checks.documents.json_values import DocumentError, decode_fields, dump, encode_fields
-from binary_checks.errors import RecordError
+from binary_checks.errors import BinaryChecksError, RecordError
 from binary_checks.fleet.night import AXES
 from binary_checks.fleet.store import file_prefix, is_safe_part
 from binary_checks.fleet.stored_nights import open_document, require_digest, write_document
@@ -36,6 +36,10 @@ BRANCH = re.compile(r"(?![-/.])(?!.*(?:\.\.|//|@\{|[/.]$))[^\s~^:?*\[\\]{1,200}"
 """Matches the name of a branch, by the rules of git."""
 RESERVED_NAMES = frozenset({"with", *COMPANION_FOLDERS})
 """Names that a stored or pulled file cannot have, because the store uses them itself."""
+
+
+class ArtifactRefusedError(BinaryChecksError):
+    """An artifact contradicts itself or the store; the text names both contradicting statements."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,8 +8,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.artifact import CHOICES, FILE_AXES, LIBRARY_AXES, LINKED
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.artifact import (
+    CHOICES,
+    FILE_AXES,
+    LIBRARY_AXES,
+    LINKED,
+    ArtifactRefusedError,
+)
 from binary_checks.fleet.cells import family_of, require_value
 from binary_checks.knowledge.configurations import (
     READERS,

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from binary_checks.errors import ArtifactRefusedError, ProfileError
-from binary_checks.fleet.artifacts.artifact import PULL_REQUEST, is_branch
+from binary_checks.errors import ProfileError
+from binary_checks.fleet.artifacts.artifact import PULL_REQUEST, ArtifactRefusedError, is_branch
 from binary_checks.fleet.artifacts.axis_claims import AxisValue
 from binary_checks.safe_text import cut, one_line
 

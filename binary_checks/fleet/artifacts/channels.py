@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from binary_checks.documents.json_values import DocumentError, decode_fields, dump, encode_fields
-from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError
-from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.errors import ProfileError, RecordError
+from binary_checks.fleet.artifacts.artifact import Artifact, ArtifactRefusedError
 from binary_checks.fleet.artifacts.verdict import read_object
 from binary_checks.fleet.store import (
     Store,

@@ -20,7 +20,6 @@ from binary_checks.documents.json_values import DocumentError, read_json
 from binary_checks.errors import (
     MISUSED,
     PROBLEMS,
-    ArtifactRefusedError,
     BrokenDataError,
     GatherError,
     PackageError,
@@ -30,6 +29,7 @@ from binary_checks.errors import (
 from binary_checks.fleet.artifacts.artifact import (
     KINDS,
     Artifact,
+    ArtifactRefusedError,
     LinkedAs,
 )
 from binary_checks.fleet.artifacts.axis_claims import (

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import IO
 
 from binary_checks.documents.json_values import DocumentError
-from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
+from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.files import open_regular
 from binary_checks.fleet.artifacts.artifact import (
     FILE_AXES,
     Artifact,
+    ArtifactRefusedError,
     read_artifact,
     require_sound,
     write_artifact,

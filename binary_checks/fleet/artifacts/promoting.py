@@ -21,13 +21,12 @@ from binary_checks.documents.result import read_results
 from binary_checks.errors import (
     MISUSED,
     TRY_AGAIN,
-    ArtifactRefusedError,
     GatherError,
     ProfileError,
     RecordError,
     StoreError,
 )
-from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.fleet.artifacts.artifact import Artifact, ArtifactRefusedError
 from binary_checks.fleet.artifacts.channels import (
     ChannelMember,
     join_channel,

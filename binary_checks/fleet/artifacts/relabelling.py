@@ -21,8 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from binary_checks.errors import ArtifactRefusedError, RecordError
-from binary_checks.fleet.artifacts.artifact import Artifact
+from binary_checks.errors import RecordError
+from binary_checks.fleet.artifacts.artifact import Artifact, ArtifactRefusedError
 from binary_checks.fleet.artifacts.kept_artifacts import fetch_object, find_artifact, hash_file
 from binary_checks.fleet.artifacts.kept_verdicts import hash_bytes
 from binary_checks.fleet.store import Store, origins_prefix

@@ -11,14 +11,10 @@ from pathlib import Path
 
 from binary_checks.documents.facts import Statement
 from binary_checks.documents.json_values import DocumentError
-from binary_checks.errors import (
-    ArtifactRefusedError,
-    GatherError,
-    PackageError,
-    ProfileError,
-)
+from binary_checks.errors import GatherError, PackageError, ProfileError
 from binary_checks.fleet.artifacts.artifact import (
     Artifact,
+    ArtifactRefusedError,
     CompanionFile,
     hash_record,
     require_sound,

@@ -22,8 +22,8 @@ from binary_checks.files import (
     NotRegularError,
     open_regular,
     replace_file_when_complete,
-    require_parent,
 )
+from binary_checks.reports.writing import require_place
 from binary_checks.safe_text import one_line
 
 _FORGOTTEN = 3600.0  # seconds after which temporary files of a killed run are removed
@@ -60,7 +60,7 @@ def claim(folder: Path, maker: str = "hud") -> frozenset[str]:
 
     Raises ProfileError if the folder is not ours, or if its parent does not exist.
     """
-    require_parent(folder, folder, maker)
+    require_place(maker, str(folder), folder, folder=True)
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ProfileError(f"{maker}: {folder}: not a folder")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from binary_checks.errors import ProfileError, PruneRefusedError, RecordError, StoreError
+from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts import (
     is_indexed,
     list_artifacts,
@@ -14,7 +14,13 @@ from binary_checks.fleet.artifacts import (
     require_channel,
     write_index,
 )
-from binary_checks.fleet.retention.rules import PastCell, Retention, StoreHistory, digest_of
+from binary_checks.fleet.retention.rules import (
+    PastCell,
+    PruneRefusedError,
+    Retention,
+    StoreHistory,
+    digest_of,
+)
 from binary_checks.fleet.store import (
     ATTEMPT_FOLDERS,
     FACTS,

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from packaging.version import Version
 
-from binary_checks.errors import PruneRefusedError
+from binary_checks.errors import BinaryChecksError
 from binary_checks.fleet.artifacts import (
     Artifact,
     ChannelMember,
@@ -37,6 +37,10 @@ _OLDEST = Version("0.dev0")
 _UNUSED = "no channel contains it, and no night that is kept refers to it"
 Entry = tuple[str, str]
 """A cell and a night in which it was planned, or a channel and the name of a member."""
+
+
+class PruneRefusedError(BinaryChecksError):
+    """Retention deletes nothing because it lacks information; the text says what is missing."""
 
 
 _ALL = Selection()

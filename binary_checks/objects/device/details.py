@@ -15,7 +15,6 @@ from binary_checks.errors import (
     BinaryChecksError,
     BrokenDataError,
     MalformedError,
-    NotInstalled,
     TooLarge,
     Unavailable,
 )
@@ -41,7 +40,7 @@ from binary_checks.model import (
     UnreadDeviceCode,
 )
 from binary_checks.objects.byte_source import LimitedSource
-from binary_checks.objects.device.entries import DeviceEntry, list_entries
+from binary_checks.objects.device.entries import DeviceEntry, NotInstalled, list_entries
 from binary_checks.objects.device.reader import iter_attributes, read_cubin_target
 from binary_checks.objects.elf.header import (
     MAGIC,

@@ -12,7 +12,6 @@ from binary_checks.errors import (
     BinaryChecksError,
     BrokenDataError,
     MalformedError,
-    NotInstalled,
     TooLarge,
     Unavailable,
 )
@@ -55,6 +54,14 @@ _Decompressor: TypeAlias = tuple[Callable[[bytes, int], bytes], type[Exception]]
 """Takes compressed bytes and a length, and returns at most that many decompressed bytes; and what
 it raises for broken data.
 """
+
+
+class NotInstalled(Unavailable):
+    """A library that reads the file is missing; installing our ``extra`` provides it."""
+
+    def __init__(self, reason: str, extra: str) -> None:
+        super().__init__(f"{reason}: pip install binary-checks[{extra}]")
+        self.extra = extra
 
 
 def unpack(packed: bytes, flags: int, claimed: int) -> bytes:

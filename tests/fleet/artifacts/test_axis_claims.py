@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from binary_checks.errors import ArtifactRefusedError, ProfileError
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts import StatedValues, derive_axes, read_by_hand
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError
 from binary_checks.knowledge.ci_variables import read_variables
 from binary_checks.model import (
     Aspect,

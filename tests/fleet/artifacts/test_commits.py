@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.errors import ArtifactRefusedError, ProfileError
+from binary_checks.errors import ProfileError
 from binary_checks.fleet.artifacts import (
     CI_SYSTEMS,
     AxisValue,
     find_origin_of_build,
     read_given,
 )
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError
 
 A, B = "a" * 40, "b" * 40
 STATED = "torch/version.py"

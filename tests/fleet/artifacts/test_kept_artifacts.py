@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.errors import ArtifactRefusedError, ProfileError, RecordError, StoreError
+from binary_checks.errors import ProfileError, RecordError, StoreError
 from binary_checks.fleet.artifacts import (
     find_artifact,
     join_channel,
@@ -17,6 +17,7 @@ from binary_checks.fleet.artifacts import (
     list_channels,
     list_members,
 )
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError
 from binary_checks.fleet.store import Store, artifact_name
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks.errors import ArtifactRefusedError, GatherError, StoreError
+from binary_checks.errors import GatherError, StoreError
 from binary_checks.fleet.artifacts import (
     Artifact,
     hash_record,
@@ -17,6 +17,7 @@ from binary_checks.fleet.artifacts import (
     read_artifact,
     write_artifact,
 )
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError
 from binary_checks.fleet.store import Store
 from tests.fleet.artifacts.made_artifacts import WHEEL, make_artifact
 

@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.errors import (
-    ArtifactRefusedError,
-    BinaryChecksError,
-    PackageError,
-    ProfileError,
-)
+from binary_checks.errors import BinaryChecksError, PackageError, ProfileError
 from binary_checks.fleet.artifacts import (
     PushEnd,
     PushRequest,
@@ -23,6 +18,7 @@ from binary_checks.fleet.artifacts import (
     read_companions,
     read_given,
 )
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.fleet.store.kept_facts import find_facts
 from fixtures.archive_entries import Entry

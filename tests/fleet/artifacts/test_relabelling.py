@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from binary_checks import objects
-from binary_checks.errors import ArtifactRefusedError
 from binary_checks.fleet.artifacts import relabel_wheel
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError
 from binary_checks.model import Wheel
 from binary_checks.packages import open_package
 from fixtures.build_wheel import OMIT, build_wheel

@@ -10,7 +10,6 @@ import pytest
 
 from binary_checks.command.actions import ARTIFACT
 from binary_checks.documents.json_values import DocumentError
-from binary_checks.errors import ArtifactRefusedError
 from binary_checks.fleet.artifacts import (
     Artifact,
     join_channel,
@@ -18,7 +17,7 @@ from binary_checks.fleet.artifacts import (
     list_members,
     list_withdrawn,
 )
-from binary_checks.fleet.artifacts.artifact import require_sound
+from binary_checks.fleet.artifacts.artifact import ArtifactRefusedError, require_sound
 from binary_checks.fleet.store import is_safe_part, member_name, open_store
 from fixtures.build_elf import build_elf
 from tests.fleet.artifacts.release_desk import GOOD, Desk

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.command.actions import ARTIFACT
-from binary_checks.errors import PruneRefusedError, StoreError
+from binary_checks.errors import StoreError
 from binary_checks.fleet.artifacts import (
     Artifact,
     ChannelMember,
@@ -30,6 +30,7 @@ from binary_checks.fleet.artifacts import (
 )
 from binary_checks.fleet.retention.pruning import carry_out, read_history
 from binary_checks.fleet.retention.rules import (
+    PruneRefusedError,
     Retention,
     StoreHistory,
     digest_of,

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from binary_checks.errors import PruneRefusedError
 from binary_checks.fleet.artifacts import ChannelMember
 from binary_checks.fleet.retention import rules
 from binary_checks.fleet.retention.rules import (
     PastCell,
+    PruneRefusedError,
     Retention,
     StoreHistory,
     digest_of,

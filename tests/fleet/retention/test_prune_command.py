@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.command.actions import NIGHTLY
-from binary_checks.errors import PruneRefusedError, StoreError
+from binary_checks.errors import StoreError
 from binary_checks.fleet import store as store_room
 from binary_checks.fleet.artifacts import (
     Artifact,
@@ -25,7 +25,7 @@ from binary_checks.fleet.artifacts import (
 )
 from binary_checks.fleet.night import NightPlan
 from binary_checks.fleet.retention.pruning import carry_out, read_history
-from binary_checks.fleet.retention.rules import retain
+from binary_checks.fleet.retention.rules import PruneRefusedError, retain
 from binary_checks.fleet.store import (
     Store,
     Stored,
