@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from binary_checks.model import Claims, SystemClaim, SystemLibrary, TargetSystem
+from binary_checks.model import Claims, SystemLibrary, TargetSystem
 from binary_checks.systems.interpreters import Interpreters, format_interpreter, interpreter_of
 from binary_checks.systems.libraries import read_committed
 
@@ -15,14 +15,11 @@ _OF_OBJECTS = {"armv7l": "armel"}  # armeabi-v7a passes floating point in intege
 _OLDEST = (21, 0)  # of Python 3.13, the first that supports Android
 
 
-def make_target(
-    claims: Claims, extra_libraries: frozenset[str], dll_directories: tuple[str, ...] = ()
-) -> TargetSystem:
+def make_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
     """Return the oldest Android that is claimed for the first architecture of `SIMULATED`.
 
     The libraries are those that apps may use; from API level 24 on, the loader refuses all others.
     """
-    del dll_directories
     systems = [each for each in claims.systems if each.system == "android"]
     claim = min(
         (each for each in systems if set(each.architectures) & {*SIMULATED}),
@@ -50,12 +47,8 @@ def make_target(
         interpreter=python,
         interpreters=Interpreters(),
         library_data=_Libraries(architecture, level),
-        unjudged=_unjudged(claims.systems, claim),
+        unjudged=tuple(each.name for each in claims.systems if each is not claim),
     )
-
-
-def _unjudged(systems: Iterable[SystemClaim], judged: SystemClaim) -> tuple[str, ...]:
-    return tuple(each.name for each in systems if each is not judged)
 
 
 class _Libraries(Mapping[str, SystemLibrary]):

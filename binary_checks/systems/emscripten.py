@@ -18,16 +18,13 @@ RUNTIME = "the runtime"
 _BY_ABI = re.compile(r"(?:pyodide|pyemscripten)_(\d{4}_\d+)_wasm32")
 
 
-def make_target(
-    claims: Claims, extra_libraries: frozenset[str], dll_directories: tuple[str, ...] = ()
-) -> TargetSystem:
+def make_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
     """Return the runtime of the first ABI that is claimed; the others are ``unjudged``.
 
     An ABI has one version of Python and of Emscripten. The main module exports the C API, the C
     library and what is linked with it; there are no system libraries. Raises Unavailable for an
     ABI without data.
     """
-    del dll_directories
     systems = [each for each in claims.systems if each.system == "emscripten"]
     claim = min(systems, key=lambda each: (find_abi(each) is None, each.name))
     abi = find_abi(claim)

@@ -15,15 +15,12 @@ _OLDEST: Final = (13, 0)  # of Python 3.13, the first that supports iOS
 _SDK = re.compile(r"ios_\d+_\d+_\w+?_(?P<sdk>iphoneos|iphonesimulator)")
 
 
-def make_target(
-    claims: Claims, extra_libraries: frozenset[str], dll_directories: tuple[str, ...] = ()
-) -> TargetSystem:
+def make_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
     """Return the oldest iOS that is claimed, on devices before simulators.
 
     Its libraries are those of Apple's SDKs below /usr/lib and /System/Library/Frameworks; whether
     iOS has another library there is unknown.
     """
-    del dll_directories
     systems = [each for each in claims.systems if each.system == "ios"]
     claim = min(systems, key=lambda each: (find_sdk(each) != "iphoneos", each.minimum or _OLDEST))
     same = [each for each in systems if find_sdk(each) == find_sdk(claim)]

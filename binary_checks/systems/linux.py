@@ -14,9 +14,7 @@ from binary_checks.systems.libraries import SystemLibraries, policies, system_li
 _LIBC_VERSIONS = frozenset({"GLIBC"})  # prefixes of a libc's version nodes in policies
 
 
-def make_target(
-    claims: Claims, extra_libraries: frozenset[str], dll_directories: tuple[str, ...] = ()
-) -> TargetSystem:
+def make_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
     """Return the oldest system that the claims of Linux promise to support.
 
     If the claims name several libcs or architectures, one system is the target, glibc before musl,
@@ -25,7 +23,6 @@ def make_target(
     libraries of the newest policy, since the users of such a package are the people who built it.
     Raises Unavailable for an architecture without data.
     """
-    del dll_directories
     systems = [each for each in claims.systems if each.system == "linux" and each.architectures]
     lowest = min(systems, key=lambda claim: (_precedence(claim), _age(claim)))
     libc, architecture = _libc_and_architecture(lowest)

@@ -19,11 +19,8 @@ _OLDEST = (10, 9)  # oldest macOS in the data: promised by a claim without a ver
 _ANY = frozenset({""})
 
 
-def make_target(
-    claims: Claims, extra_libraries: frozenset[str], dll_directories: tuple[str, ...] = ()
-) -> TargetSystem:
+def make_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
     """Return the oldest macOS that is claimed, with all claimed architectures."""
-    del dll_directories
     systems = [each for each in claims.systems if each.system == "macos" and _architectures(each)]
     lowest = min(systems, key=lambda claim: (_version(claim), claim.name))
     minimum = _version(lowest)

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.model import ANY_SYSTEM, Claims, TargetSystem
 from binary_checks.systems import android, emscripten, ios, linux, macos, windows
-
-
-class _MakesTarget(Protocol):
-    def __call__(
-        self,
-        claims: Claims,
-        extra_libraries: frozenset[str],
-        dll_directories: tuple[str, ...],
-        /,
-    ) -> TargetSystem: ...
 
 
 class _Simulated(NamedTuple):
@@ -24,7 +16,7 @@ class _Simulated(NamedTuple):
 
     system: str  # as in `SystemClaim`
     architectures: frozenset[str] | None  # those that are simulated; None: all
-    make_target: _MakesTarget
+    make_target: Callable[[Claims, frozenset[str]], TargetSystem]
 
 
 SYSTEMS = (
@@ -59,7 +51,8 @@ def target_for(
     """
     for each in SYSTEMS:
         if _claims(claims, each):
-            return each.make_target(claims, extra_libraries, dll_directories)
+            target = each.make_target(claims, extra_libraries)
+            return replace(target, dll_directories=dll_directories)
     names = ", ".join(each.name for each in claims.systems) or "no system"
     others = (
         _NOT_SIMULATED.get(each.system or each.name.partition("_")[0]) for each in claims.systems

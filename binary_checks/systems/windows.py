@@ -17,9 +17,7 @@ from binary_checks.systems.libraries import (
 SIMULATED = ("x86_64", "i686", "aarch64")
 
 
-def make_target(
-    claims: Claims, extra_libraries: frozenset[str], dll_directories: tuple[str, ...] = ()
-) -> TargetSystem:
+def make_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem:
     """Return a clean Windows of the claimed architecture with the claimed Python.
 
     If several architectures are claimed, x86_64 is judged, and the others are ``unjudged``.
@@ -47,6 +45,5 @@ def make_target(
         library_data=SystemLibraries(
             windows_libraries(architecture), partial(windows_library, architecture=architecture)
         ),
-        dll_directories=dll_directories,
         unjudged=tuple(item.name for item in claims.systems if item is not judged),
     )
