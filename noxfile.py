@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import tarfile
 from pathlib import Path
 
@@ -244,17 +245,25 @@ def fuzz(session: nox.Session) -> None:
     session.run("python", "-m", "fixtures.fuzz", *arguments)
 
 
-def marked(session: nox.Session, marker: str) -> None:
+def marked(session: nox.Session, marker: str, *folders: str) -> None:
     """Run the tests of one marker; where there are none, say so and do not look green."""
     session.install("-e", ".[fast,test]", *group("oracles"))
     selected = session.run(
-        *("python", "-m", "pytest", "--collect-only", "-qq", "-m", marker),
+        *("python", "-m", "pytest", "--collect-only", "-qq", "-m", marker, *folders),
         silent=True,
         success_codes=[0, NOTHING_SELECTED],
     )
     if not isinstance(selected, str) or "tests/" not in selected:
         session.skip(f"no test is marked ({marker}): nothing was run")
-    session.run("python", "-m", "pytest", "-m", marker, *session.posargs)
+    session.run("python", "-m", "pytest", "-m", marker, *(folders or session.posargs))
+
+
+def find_touched_rooms(base: str) -> list[str]:
+    """Return the folders of tests of the rooms that differ from a commit."""
+    command = ("git", "diff", "--name-only", f"{base}...HEAD", "--", "binary_checks", "tests")
+    named = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    rooms = {Path("tests", *Path(each).parts[1:2]) for each in named.splitlines()}
+    return sorted(str(each) for each in rooms if each.is_dir())
 
 
 @nox.session
@@ -266,8 +275,13 @@ def chaos(session: nox.Session) -> None:
 
 @nox.session
 def slow(session: nox.Session) -> None:
-    """Run the slow tests that download nothing."""
-    marked(session, "slow and not network and not gpu and not browser")
+    """Run slow tests that download nothing: ``-- --since COMMIT`` those of rooms that differ."""
+    folders = []
+    if session.posargs[:1] == ["--since"]:
+        folders = find_touched_rooms(session.posargs[1])
+        if not folders:
+            session.skip("no room differs")
+    marked(session, "slow and not network and not gpu and not browser", *folders)
 
 
 @nox.session
