@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from binary_checks.fleet.night import Attempt
 from binary_checks.fleet.store import Stored, result_name
 from binary_checks.fleet.store.folder_store import FolderStore
 from binary_checks.fleet.stored_nights import NightAttempts, write_attempt
-from binary_checks.model import CellState
-
-NIGHT = "2026-11-20"
+from tests.fleet.nights.test_merging import NIGHT, attempt
 
 
 class CountingStore(FolderStore):
@@ -31,17 +28,8 @@ def make_store(folder: Path) -> CountingStore:
 
 
 def keep_attempt(store: FolderStore, cell: str, number: int) -> None:
-    made = Attempt(
-        night=NIGHT,
-        cell=cell,
-        stage="cpu",
-        number=number,
-        state=CellState.PASSED,
-        started="2026-11-20T01:00:00+00:00",
-        seconds=1.0,
-        sha256="0" * 64,
-    )
-    store.create(result_name(NIGHT, cell, "cpu", number), write_attempt(made))
+    made = write_attempt(attempt(cell, number))
+    store.create(result_name(NIGHT, cell, "cpu", number), made)
 
 
 def test_a_night_is_listed_once_however_many_cells_are_asked_for(tmp_path: Path) -> None:

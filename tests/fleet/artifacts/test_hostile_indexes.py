@@ -101,7 +101,7 @@ ENDLESS = Artifact(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(artifacts, texts | st.none()), max_size=4))
 @example([(ENDLESS, None)])
 def test_no_document_writes_markup_or_leads_elsewhere(

@@ -62,15 +62,16 @@ BUILDS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def kept(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with all builds, each pushed with a license and a library that it needs."""
-    url = str(tmp_path / "store")
-    (tmp_path / "LICENSE").write_text("as is")
-    (tmp_path / "libomp.so").write_bytes(build_elf(soname="libomp.so"))
-    beside = ["--license", f"{tmp_path}/LICENSE", "--dependency", f"{tmp_path}/libomp.so"]
+    folder = tmp_path_factory.mktemp("builds")
+    url = str(folder / "store")
+    (folder / "LICENSE").write_text("as is")
+    (folder / "libomp.so").write_bytes(build_elf(soname="libomp.so"))
+    beside = ["--license", f"{folder}/LICENSE", "--dependency", f"{folder}/libomp.so"]
     for number, build in enumerate(BUILDS):
-        path = tmp_path / str(number) / NAME
+        path = folder / str(number) / NAME
         path.parent.mkdir()
         path.write_bytes(build.make())
         states = ["--commit", COMMIT, "--branch", build.branch, "--project", "mxnet", *build.said]
@@ -102,7 +103,8 @@ def test_several_builds_that_fit_are_listed_with_what_differs_and_none_is_pulled
     capsys.readouterr()
     assert ARTIFACT.run(["pull", str(out), "--store", kept, *where]) == 1
     first, *listed = capsys.readouterr().err.splitlines()
-    assert "2 artifacts match; they differ in linked: choose one" in first
+    said = "2 artifacts match; they differ in linked: choose one with --where, or take --all"
+    assert first == f"binary-checks: {said}"
     shown = {line.partition(" sha256=")[0] for line in listed}
     assert shown == {f"binary-checks: {NAME}: linked={how}" for how in ("dynamic", "static")}
     assert not out.exists()

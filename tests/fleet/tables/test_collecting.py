@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +26,6 @@ from binary_checks.fleet.tables.rows import TABLES
 from binary_checks.fleet.tables.views import connect, open_tables, write_table
 from binary_checks.model import CellState, Entry, Outcome, Problem
 from fixtures.fleet.nights import Nights, make_nights
-from fixtures.fleet.nights import collect as collect_night
 from fixtures.fleet.script_of_nights import ROLES
 
 CELLS, NIGHTS = 8, 5
@@ -115,37 +113,14 @@ def test_tables_of_a_closed_night_never_change(
     ("change", "reason"),
     [
         (lambda content: content[:200], "not JSON"),
-        (
-            lambda content: content.replace(b'"seconds": 0.00', b'"seconds": "nan", "s": 0.'),
-            'entries[0]: unknown field "s"',
-        ),
+        (lambda content: content.replace(b"attempt/1", b"attempt/2"), "newer"),
         (
             lambda content: content.replace(b'"accepted": [{', b'"accepted": [{}, {'),
-            ".accepted[0]: no",
+            "$.result.packages[0].entries[",
         ),
-        (lambda content: b"\xff\xfe", "not ASCII"),
-        (lambda content: content.replace(b"attempt/1", b"attempt/2"), "newer"),
-        (lambda content: content.replace(b"result/1", b"result/2"), "$.result: its schema is"),
         (
             lambda content: content.replace(b'"number": 1', b'"number": 7'),
             "its document is for another attempt",
-        ),
-        (
-            lambda content: content.replace(b'"outcome": "', b'"outcome": 1, "o": "'),
-            "$.result.packages[0].entries[0]: ",
-        ),
-        (
-            lambda content: content.replace(b'"entries": [', b'"entries": 7, "e": ['),
-            "$.result.packages[0]: unknown field",
-        ),
-        (
-            lambda content: re.sub(
-                rb'("entries": \[.*?"seconds": )[0-9.e-]+',
-                rb"\g<1>1" + b"0" * 400,
-                content,
-                count=1,
-            ),
-            "$.result.packages[0].entries[0].seconds: ",
         ),
     ],
 )
@@ -380,15 +355,10 @@ def test_facts_that_are_gone_are_reported(
     assert "the tables lack its objects" in collect().complaints[0]
 
 
-def test_checks_that_report_one_fault_have_one_that_leads(tmp_path: Path) -> None:
+def test_checks_that_report_one_fault_have_one_that_leads(
+    nights: Nights, store: Store, collect: Callable[[], NightTables]
+) -> None:
     """A truncated object: its import fails for the same cause."""
-    made = make_nights(tmp_path / "store", 3, 2)
-    store, cell = open_store(str(made.folder)), made.cell(ROLES.breaks_tonight)
-    name = result_name(made.tonight, cell, "cpu", 1)
-    attempt = read_attempt(store.read(name) or b"", "it")
-    assert attempt.result is not None
-    (package,) = attempt.result.packages
-    sentences = {"malformed-object": False, "import-fails": True}
     broken = tuple(
         Entry(
             check=check,
@@ -398,26 +368,26 @@ def test_checks_that_report_one_fault_have_one_that_leads(tmp_path: Path) -> Non
                 Problem(path="a.so", sentence=check, cause="damaged a.so", consequence=follows),
             ),
         )
-        for check, follows in sentences.items()
+        for check, follows in {"malformed-object": False, "import-fails": True}.items()
     )
-    others = tuple(each for each in package.entries if not each.problems)
-    result = replace(attempt.result, packages=(replace(package, entries=(*others, *broken)),))
-    (made.folder / name).write_bytes(write_attempt(replace(attempt, result=result)))
-    for table in (*(table_name(made.tonight, each) for each in TABLES), closed_name(made.tonight)):
-        (made.folder / table).unlink()
-    collect_night(store, made.tonight)
-    with open_tables(store) as connection:
-        found = connection.execute(
-            "SELECT check_id, leads FROM checks WHERE cell = $cell AND night = $night "
-            "AND outcome = 'failed' ORDER BY check_id",
-            {"cell": cell, "night": made.tonight},
-        ).fetchall()
-        assert found == [("import-fails", False), ("malformed-object", True)]
-        faults = connection.execute(
-            "SELECT check_id FROM faults WHERE list_contains(cells, $cell) AND night = $night",
-            {"cell": cell, "night": made.tonight},
-        ).fetchall()
-        assert faults == [("malformed-object",)]
+
+    def change(content: bytes) -> bytes:
+        attempt = read_attempt(content, "it")
+        assert attempt.result is not None
+        (package,) = attempt.result.packages
+        others = tuple(each for each in package.entries if not each.problems)
+        result = replace(attempt.result, packages=(replace(package, entries=(*others, *broken)),))
+        return write_attempt(replace(attempt, result=result))
+
+    rewrite(nights, ROLES.breaks_tonight, change)
+    keep_tables(store, collect())
+    store.create(closed_name(nights.tonight), b"{}\n")
+    cell, night = nights.cell(ROLES.breaks_tonight), nights.tonight
+    where = f"night = '{night}' AND cell = '{cell}' AND outcome = 'failed' ORDER BY check_id"
+    found = ask(store, f"SELECT check_id, leads FROM checks WHERE {where}")
+    assert found == [("import-fails", False), ("malformed-object", True)]
+    where = f"night = '{night}' AND list_contains(cells, '{cell}')"
+    assert ask(store, f"SELECT check_id FROM faults WHERE {where}") == [("malformed-object",)]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device on this system")

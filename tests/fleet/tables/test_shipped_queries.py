@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
-from binary_checks.fleet.store import closed_name, open_store, result_name, table_name
-from binary_checks.fleet.tables.rows import TABLES
+from binary_checks.fleet.store import open_store
 from binary_checks.fleet.tables.table_questions import ask, shipped_queries
 from binary_checks.fleet.tables.views import open_tables
-from fixtures.fleet.nights import Nights, collect, make_nights
+from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.query_page import QUERIES
 from fixtures.fleet.script_of_nights import ROLES, middle
 
@@ -108,14 +106,6 @@ def test_a_name_of_a_column_needs_no_quotes(connection: Any) -> None:
         assert answer.columns == ("check_id", "count_star()")
 
 
-def test_a_cell_has_its_history(nights: Nights, answer: Ask) -> None:
-    rows = answer("history", cell=nights.cell(ROLES.broken_since))
-    assert [row["night"] for row in rows] == [*reversed(nights.nights)]
-    assert rows[0]["check_id"] == "missing-library"
-    assert sum(filter(None, rows[0]["parts"].values())) > 0
-    assert [row["night"] for row in rows if row["new_file"]][-1] == nights.nights[middle(NIGHTS)]
-
-
 def test_the_states_of_all_projects_add_up_to_the_trends(nights: Nights, answer: Ask) -> None:
     states = answer("states")
     assert sum(row["cells"] for row in states if row["project"] is None) == CELLS
@@ -123,25 +113,6 @@ def test_the_states_of_all_projects_add_up_to_the_trends(nights: Nights, answer:
     whole = [row for row in answer("trends") if row["project"] is None]
     assert [row["night"] for row in whole] == [*nights.nights]
     assert (whole[-1]["cells"], whole[-1]["failed"], whole[-1]["unjudged"]) == (CELLS, 2, 2)
-
-
-def test_another_check_of_a_cell_that_fails_already_is_newly_broken_too(tmp_path: Path) -> None:
-    made = make_nights(tmp_path / "store", 3, 4)
-    cell = made.cell(ROLES.broken_since)
-    path = made.folder / result_name(made.tonight, cell, "cpu", 1)
-    path.write_bytes(path.read_bytes().replace(b"missing-library", b"missing-version"))
-    for name in (*(table_name(made.tonight, each) for each in TABLES), closed_name(made.tonight)):
-        (made.folder / name).unlink()
-    collect(open_store(str(made.folder)), made.tonight)
-    with (
-        open_tables(open_store(str(made.folder))) as connection,
-        ask(connection, shipped_queries()["newly-broken"].sql, {"days": "1"}, ours=True) as answer,
-    ):
-        found = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
-    assert {row["check_id"]: row["cells"] for row in found} == {
-        "missing-library": [made.cell(ROLES.breaks_tonight)],
-        "missing-version": [cell],
-    }
 
 
 def test_the_pages_own_examples_are_answered(connection: Any) -> None:
@@ -152,12 +123,6 @@ def test_the_pages_own_examples_are_answered(connection: Any) -> None:
     for question in questions:
         with ask(connection, question, {}) as answer:
             assert answer.columns
-
-
-def test_newly_broken_of_an_earlier_night(nights: Nights, answer: Ask) -> None:
-    night = nights.nights[middle(NIGHTS)]
-    (row,) = answer("newly-broken", night=night)
-    assert row["cells"] == [nights.cell(ROLES.broken_since)]
 
 
 def test_the_first_bad_night_lies_between_two_builds(nights: Nights, answer: Ask) -> None:
