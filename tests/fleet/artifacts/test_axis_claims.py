@@ -250,17 +250,6 @@ def test_a_variable_says_what_neither_bytes_nor_name_do() -> None:
     assert derived(variables={"DESIRED_CUDA": "cu130"})["variant"] == "cu130"
 
 
-def test_what_is_set_by_hand_and_contradicts_the_bytes_is_refused_naming_both() -> None:
-    with pytest.raises(ArtifactRefusedError) as refused:
-        derived(
-            by_hand={"variant": "cu130"},
-            accelerator=(of_bytes("cuda 12", "demo/a.so needs libcudart.so.12"),),
-        )
-    assert str(refused.value) == (
-        f"{NAMED}: variant: cu130 is set by hand, but demo/a.so needs libcudart.so.12 says cu12"
-    )
-
-
 @pytest.mark.parametrize(
     ("axis", "text", "claims"),
     [

@@ -68,17 +68,6 @@ def test_by_the_index_in_the_folder(kept: Store, wheel: Artifact, tmp_path: Path
     demand_planned(planned(tmp_path, f'index = "{base}/simple/test/"'), wheel, base)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("speaks_json", [False, True], ids=["html", "json"])
-def test_by_the_index_of_a_server(
-    kept: Store, wheel: Artifact, tmp_path: Path, speaks_json: bool
-) -> None:
-    with serve_folder(tmp_path / "kept", speaks_json=speaks_json) as front:
-        cells = planned(tmp_path, f'index = "{front.url}/simple/test"')
-    demand_planned(cells, wheel, front.url)
-    assert bool(cells["3.11"].uploaded) is speaks_json
-
-
 def test_by_the_page_of_all_files(kept: Store, wheel: Artifact, tmp_path: Path) -> None:
     base = (tmp_path / "kept").as_uri()
     demand_planned(planned(tmp_path, f'index = "{base}/simple/test/files.html"'), wheel, base)

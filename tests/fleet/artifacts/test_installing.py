@@ -23,7 +23,7 @@ from binary_checks.fleet.artifacts import (
 from binary_checks.fleet.store import Store, open_store
 from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
-from fixtures.fleet.index_front import serve_bucket, serve_folder
+from fixtures.fleet.index_front import serve_folder
 from fixtures.fleet.object_store import BUCKET, ObjectStore, find_program
 from tests.fleet.artifacts.publishing import publish
 
@@ -241,15 +241,6 @@ def test_a_bucket_alone_is_no_index(bucket: str, tmp_path: Path, install: Instal
     done = install(tmp_path / "out", "--index-url", f"{bucket}/simple/release/")
     assert done.returncode != 0
     assert installed(tmp_path / "out") == set()
-
-
-@pytest.mark.parametrize("speaks_json", [False, True], ids=["html", "json"])
-def test_from_a_bucket_behind_a_website(
-    bucket: str, tmp_path: Path, install: Install, speaks_json: bool
-) -> None:
-    with serve_bucket(bucket, speaks_json=speaks_json) as front:
-        done = install(tmp_path / "out", "--index-url", f"{front.url}/simple/release/")
-        demand_installed(done, tmp_path / "out")
 
 
 @pytest.fixture

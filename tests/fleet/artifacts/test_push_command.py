@@ -144,26 +144,6 @@ def test_a_document_that_cannot_be_read_is_no_pass(
 
 
 @pytest.mark.slow
-def test_of_16_pushes_of_other_bytes_under_one_name_one_wins(
-    store: Store, url: str, tmp_path: Path
-) -> None:
-    wheels = [make_wheel(tmp_path / str(number), str(number)) for number in range(16)]
-    with ThreadPoolExecutor(16) as pool:
-        ended = list(pool.map(lambda wheel: run(*push(url, wheel, "--no-index")), wheels))
-    won = [each for each in ended if each.returncode == 0]
-    lost = [each for each in ended if each.returncode]
-    assert len(won) == 1
-    assert {each.returncode for each in lost} == {1}
-    assert all("the channel test has other bytes under that name" in each.stderr for each in lost)
-    (member,) = list_members(store)
-    (artifact,) = list_artifacts(store, [member.sha256])
-    winner = wheels[ended.index(won[0])]
-    assert store.read(artifact.object_name) == winner.read_bytes()
-    again = run(*push(url, winner))
-    assert again.returncode == 0
-
-
-@pytest.mark.slow
 def test_of_16_pushes_of_the_same_bytes_all_are_content(
     store: Store, url: str, tmp_path: Path
 ) -> None:

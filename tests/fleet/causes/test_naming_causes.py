@@ -16,7 +16,7 @@ from binary_checks.fleet.causes.naming_causes import (
     name_cause,
 )
 from binary_checks.fleet.night import ProcessEnd
-from binary_checks.model import Entry, Outcome, PackageResult, Problem, ProfileIdentity, RunResult
+from binary_checks.model import RunResult
 from fixtures.fleet.inducing import list_failures, make, read_record
 from fixtures.fleet.lab import NotHere
 from fixtures.fleet.short_results import fill_in
@@ -116,22 +116,17 @@ def test_a_result_names_its_check_whatever_the_log_says() -> None:
 
 
 def test_of_several_checks_that_say_one_fault_the_one_that_reports_show_is_named() -> None:
-    cause = "library libq.so.6"
-    load = Problem(path="x.so", sentence="is refused", cause=cause, consequence=True)
-    needs = Problem(path="x.so", sentence="needs libq.so.6", cause=cause)
+    shared = {"path": "x.so", "cause": "library libq.so.6"}
+    load = {**shared, "sentence": "is refused", "consequence": True}
+    needs = {**shared, "sentence": "needs libq.so.6"}
     entries = [
-        Entry(check=check, family="x", outcome=Outcome.FAILED, inspected=1, problems=(problem,))
+        {"check": check, "outcome": "failed", "problems": [problem]}
         for check, problem in (("extension-fails-to-load", load), ("missing-library", needs))
     ]
-    package = PackageResult(
-        node="x", file_name="x.whl", uri="x.whl", verdict=Outcome.FAILED, entries=tuple(entries)
-    )
-    profile = ProfileIdentity(source="default", sha256="", known_problems_sha256="")
-    run = RunResult(exit_code=1, profile=profile, packages=(package,))
-    found = named(run)
+    found = named(document(*entries, exit_code=1))
     assert (found.name, found.evidence) == (
         "missing-library",
-        "missing-library: x.whl: x.so: needs libq.so.6",
+        "missing-library: demo-1.0.whl: x.so: needs libq.so.6",
     )
 
 

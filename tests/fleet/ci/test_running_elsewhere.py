@@ -9,10 +9,8 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -56,74 +54,50 @@ def make(folder: Path, install: str = "pip") -> Pipeline:
     return make_pipeline(parse_cells(text.encode(), folder / "cells.toml"), folder)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class JobShell:
-    """One job as its CI system would run it: its variables, and the scripts of its steps."""
-
-    environment: Mapping[str, str]
-    scripts: tuple[str, ...]
-
-    def run(self, folder: Path, built: Path) -> tuple[int, str]:
-        """The status of the first step that failed, and what was printed."""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        said = ""
-        for script in self.scripts:
-            ended = subprocess.run(
-                ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script],
-                cwd=folder,
-                env={**os.environ, **self.environment, "PATH": path, "BUILT": str(built)},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-                timeout=200,
-            )
-            said += ended.stdout
-            if ended.returncode:
-                return ended.returncode, said
-        return 0, said
+def run(
+    folder: Path, command: Sequence[str], beside: Iterable[str] = (), **variables: str
+) -> tuple[int, str]:
+    """The status of a program, and what it printed; programs beside this Python come first."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), *beside, os.environ["PATH"]])
+    ended = subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, **variables, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=400,
+    )
+    return ended.returncode, ended.stdout
 
 
-def read_circleci(pipeline: Pipeline, stage: str) -> JobShell:
+def run_circleci(pipeline: Pipeline, stage: str, folder: Path, built: Path) -> None:
+    """Run the scripts of a job as CircleCI would; all of them end well."""
     document = load(format_jobs("circleci", pipeline))
     calls = [each for call in document["workflows"]["nightly"]["jobs"] for each in call.items()]
     (key,) = [key for key, call in calls if call["name"] == f"{stage} {CELL}"]
     job = document["jobs"][key]
-    runs = [step["run"] for step in job["steps"] if "run" in step]
-    scripts = [run if isinstance(run, str) else run["command"] for run in runs]
-    return JobShell(environment=job["environment"], scripts=tuple(scripts))
-
-
-def read_result(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "results/cpu/result.json").read_text("utf-8"))
-    return found
+    for step in [step["run"] for step in job["steps"] if "run" in step]:
+        script = step if isinstance(step, str) else step["command"]
+        bash = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+        status, said = run(folder, bash, **job["environment"], BUILT=str(built))
+        assert status == 0, said
 
 
 def test_what_was_built_is_judged(tmp_path: Path) -> None:
     pipeline = make(tmp_path)
-    status, said = read_circleci(pipeline, "build").run(tmp_path, FIT)
-    assert status == 0, said
+    run_circleci(pipeline, "build", tmp_path, FIT)
     assert [path.name for path in (tmp_path / "dist").iterdir()] == [FIT.name]
-    status, said = read_circleci(pipeline, "test").run(tmp_path, FIT)
-    assert status == 0, said
-    (package,) = read_result(tmp_path)["packages"]
+    run_circleci(pipeline, "test", tmp_path, FIT)
+    result = json.loads((tmp_path / "results/cpu/result.json").read_text("utf-8"))
+    (package,) = result["packages"]
     assert {entry["family"] for entry in package["entries"]} == {"linkage", "python_abi"}
 
 
 def run_stage(folder: Path, *arguments: str, **variables: str) -> tuple[int, str]:
     """`binary-checks ci stage`, as somebody at a desk runs it."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    ended = subprocess.run(
-        ["binary-checks", "ci", "stage", *arguments],
-        cwd=folder,
-        env={**os.environ, "PATH": path, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    return ended.returncode, ended.stdout
+    return run(folder, ["binary-checks", "ci", "stage", *arguments], **variables)
 
 
 def test_a_stage_on_a_desk_is_that_of_a_job(tmp_path: Path) -> None:
@@ -234,20 +208,10 @@ def test_the_recipe_for_any_other_system_builds_judges_and_stores_each_cell(tmp_
     (tmp_path / "built").mkdir()
     for wheel in (FIT, BROKEN):
         shutil.copy(wheel, tmp_path / "built")
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    ended = subprocess.run(
-        ["sh", "-c", script],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": path, "GIT_COMMIT": "ab" * 20},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert ended.returncode == 1, ended.stdout  # because one of both is broken
-    assert f"{FIT.name}: fit" in ended.stdout
-    assert f"{BROKEN.name}: unfit" in ended.stdout
+    status, said = run(tmp_path, ["sh", "-c", script], GIT_COMMIT="ab" * 20)
+    assert status == 1, said  # because one of both is broken
+    assert f"{FIT.name}: fit" in said
+    assert f"{BROKEN.name}: unfit" in said
     stored = {path.name for path in (tmp_path / "store").rglob("*.whl")}
     assert stored == {FIT.name, BROKEN.name}  # as untested or failing, too: the channel is a test
 
@@ -255,20 +219,10 @@ def test_the_recipe_for_any_other_system_builds_judges_and_stores_each_cell(tmp_
 # -- tox
 
 
-def run_tox(folder: Path, arguments: Iterable[str]) -> subprocess.CompletedProcess[str]:
+def run_tox(folder: Path, *arguments: str) -> tuple[int, str]:
     """With Pythons of this one's version found wherever it lies."""
-    beside = {str(Path(sys.executable).parent), str(Path(sys.base_prefix) / "bin")}
-    path = os.pathsep.join([*sorted(beside), os.environ["PATH"]])
-    return subprocess.run(
-        [demand_tool("tox"), "-c", "tox.toml", *arguments],
-        cwd=folder,
-        env={**os.environ, "PATH": path, "NO_COLOR": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=400,
-    )
+    beside = [str(Path(sys.base_prefix) / "bin")]
+    return run(folder, [demand_tool("tox"), "-c", "tox.toml", *arguments], beside, NO_COLOR="1")
 
 
 @pytest.mark.network
@@ -279,16 +233,15 @@ def test_tox_judges_a_cell_that_this_host_can_run_and_skips_others(tmp_path: Pat
     )
     (tmp_path / "dist" / CELL).mkdir(parents=True)
     shutil.copy(FIT, tmp_path / "dist" / CELL)
-    ended = run_tox(tmp_path, [])
-    assert f"{FIT.name}: fit" in ended.stdout
-    assert f"{CELL}: OK" in ended.stdout
-    assert "demo-linux-x86_64-3.99: SKIP" in ended.stdout
-    assert ended.returncode == 0
+    status, said = run_tox(tmp_path)
+    assert f"{FIT.name}: fit" in said
+    assert f"{CELL}: OK" in said
+    assert "demo-linux-x86_64-3.99: SKIP" in said
+    assert status == 0
     (tmp_path / "dist" / CELL / FIT.name).unlink()
-    ended = run_tox(tmp_path, ["-e", CELL])
-    assert f"dist/{CELL}/*: no file matches" in ended.stdout
+    assert f"dist/{CELL}/*: no file matches" in run_tox(tmp_path, "-e", CELL)[1]
     flat = tmp_path / "dist" / f"Demo-1.0-cp{tag}-cp{tag}-manylinux_2_17_x86_64.whl"
     shutil.copy(BROKEN, flat)
-    ended = run_tox(tmp_path, ["-e", CELL, "--", "--strict"])
-    assert f"{flat.name}: unfit" in ended.stdout
-    assert ended.returncode == 1
+    status, said = run_tox(tmp_path, "-e", CELL, "--", "--strict")
+    assert f"{flat.name}: unfit" in said
+    assert status == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from binary_checks.fleet.ci.generated_files import write_files
 from binary_checks.fleet.ci.pipeline import make_pipeline
 from fixtures.samples import FOLDER
 from tests.fleet.artifacts.made_verdicts import make_key
+from tests.fleet.ci.ci_files import Json
 from tests.fleet.ci.github_shell import GithubShell, read_rows
 
 yaml = pytest.importorskip("yaml")
@@ -59,38 +61,41 @@ threshold = 1
 """
 
 
+def set_up(folder: Path, text: str, wheel: str, **secrets: str) -> tuple[GithubShell, Json]:
+    """A repository with its wheel and matrix; its workflows by the names of their files."""
+    repository = folder / "repository"
+    (repository / "wheels of demo").mkdir(parents=True, exist_ok=True)
+    shutil.copy(FOLDER / "wheels" / wheel, repository / "wheels of demo")
+    python = ".".join(platform.python_version_tuple()[:2])
+    cells = repository / "cells.toml"
+    cells.write_text(text.replace("PYTHON", python), encoding="utf-8")
+    files = write_files(make_pipeline(read_cells(cells), repository))[0]
+    shell = GithubShell(
+        repository=repository,
+        artifacts=folder / "artifacts",
+        secrets=secrets,
+        environment={"BINARY_CHECKS_STORE": str(folder / "store"), "GITHUB_SHA": "ab" * 20},
+    )
+    return shell, {Path(path).stem: yaml.safe_load(text) for path, text in files.items()}
+
+
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., tuple[int, str, Path]]:
     """Run the named stages of the only cell, one after another, each in a folder of its own."""
 
     def run(wheel: str, *stages: str, also: str = "") -> tuple[int, str, Path]:
         repository = tmp_path / "repository"
-        (repository / "wheels of demo").mkdir(parents=True)
-        (repository / "wheels of demo" / wheel).write_bytes(
-            (FOLDER / "wheels" / wheel).read_bytes()
-        )
+        repository.mkdir()
         (repository / PROFILE).write_text("", encoding="utf-8")
         (repository / "policy.toml").write_text(POLICY, encoding="utf-8")
         key, _ = make_key(repository)
-        cells = repository / "cells.toml"
-        python = ".".join(platform.python_version_tuple()[:2])
-        cells.write_text(CELLS.replace("PYTHON", python) + also, encoding="utf-8")
-        files = write_files(make_pipeline(read_cells(cells), repository))[0]
-        main, chain = (
-            yaml.safe_load(files[f".github/workflows/{name}.yml"])
-            for name in ("binary-checks", "binary-checks-cell")
-        )
-        shell = GithubShell(
-            repository=repository,
-            artifacts=tmp_path / "artifacts",
-            secrets={"SIGNING_KEY": key.read_text()},
-            environment={"BINARY_CHECKS_STORE": str(tmp_path / "store"), "GITHUB_SHA": "ab" * 20},
-        )
-        status, log = shell.run(main, "plan", tmp_path / "plan")
+        shell, workflows = set_up(tmp_path, CELLS + also, wheel, SIGNING_KEY=key.read_text())
+        status, log = shell.run(workflows["binary-checks"], "plan", tmp_path / "plan")
         assert status == 0, log
         (row,) = read_rows(shell.needs["plan"]["chunks"])
         worst = 0
         for name in stages:
+            chain = workflows["binary-checks-cell"]
             status, said = replace(shell, row=row).run(chain, name, tmp_path / name)
             log, worst = log + said, max(worst, status)
         return worst, log, tmp_path
@@ -180,20 +185,8 @@ install = "pip"
 
 
 def test_the_smoke_of_a_night_ends_with_its_pages(tmp_path: Path) -> None:
-    repository = tmp_path / "repository"
-    (repository / "wheels of demo").mkdir(parents=True)
-    wheel = (FOLDER / "wheels" / HEALTHY).read_bytes()
-    (repository / "wheels of demo" / HEALTHY).write_bytes(wheel)
-    cells = repository / "cells.toml"
-    python = ".".join(platform.python_version_tuple()[:2])
-    cells.write_text(WATCHED.replace("PYTHON", python), encoding="utf-8")
-    files = write_files(make_pipeline(read_cells(cells), repository))[0]
-    night = yaml.safe_load(files[".github/workflows/binary-checks-night.yml"])
-    shell = GithubShell(
-        repository=repository,
-        artifacts=tmp_path / "artifacts",
-        environment={"BINARY_CHECKS_STORE": str(tmp_path / "store")},
-    )
+    shell, workflows = set_up(tmp_path, WATCHED, HEALTHY)
+    night = workflows["binary-checks-night"]
     status, log = shell.run(night, "plan", tmp_path / "plan")
     assert status == 0, log
     (row,) = read_rows(shell.needs["plan"]["smoke"])

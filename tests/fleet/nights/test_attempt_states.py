@@ -8,7 +8,8 @@ import pytest
 
 from binary_checks.fleet.night import ProcessEnd
 from binary_checks.fleet.nights import decide_state
-from binary_checks.model import CellState, Outcome, PackageResult, ProfileIdentity, RunResult
+from binary_checks.model import CellState, Outcome, RunResult
+from fixtures.fleet.short_results import fill_in
 
 SHA256 = "1" * 64
 
@@ -16,11 +17,8 @@ SHA256 = "1" * 64
 def make_run(
     exit_code: int = 0, verdict: Outcome = Outcome.PASSED, sha256: str = SHA256
 ) -> RunResult:
-    package = PackageResult(
-        node="a.whl", file_name="a.whl", uri="a.whl", sha256=sha256, verdict=verdict, entries=()
-    )
-    profile = ProfileIdentity(source="", sha256="0" * 64, known_problems_sha256="0" * 64)
-    return RunResult(exit_code=exit_code, profile=profile, packages=(package,))
+    package = {"file_name": "a.whl", "sha256": sha256, "verdict": verdict.value}
+    return fill_in({"exit_code": exit_code, "packages": [package]})
 
 
 def decide(status: int, run: RunResult) -> tuple[CellState, str]:

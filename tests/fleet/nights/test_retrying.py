@@ -8,21 +8,12 @@ from binary_checks.fleet.night import Attempt
 from binary_checks.fleet.nights import NextAttempt, may_end_otherwise, plan_next
 from binary_checks.model import CellState, RunResult
 from fixtures.fleet.short_results import fill_in
-from tests.fleet.nights.night_cells import NIGHT
+from tests.fleet.nights.test_merging import attempt
 
 
-def make_attempts(*states: str, again: bool = True, cause: str = "") -> list[Attempt]:
+def make_attempts(*states: str, **said: object) -> list[Attempt]:
     return [
-        Attempt(
-            night=NIGHT,
-            cell="numpy",
-            number=number,
-            state=CellState(state),
-            again=again,
-            cause=cause,
-            started="",
-            seconds=1.0,
-        )
+        attempt(number=number, state=CellState(state), **{"again": True, **said})
         for number, state in enumerate(states, 1)
     ]
 

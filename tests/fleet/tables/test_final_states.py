@@ -6,6 +6,7 @@ import pytest
 
 from binary_checks.fleet.night import CPU, GPU, Attempt, Cell, PlannedCell, final_state
 from binary_checks.model import CellState
+from tests.fleet.nights.test_merging import attempt as make_attempt
 
 
 def planned(*, gpu: bool = False, **fields: Any) -> PlannedCell:
@@ -14,11 +15,8 @@ def planned(*, gpu: bool = False, **fields: Any) -> PlannedCell:
 
 
 def attempt(state: str, number: int = 1, stage: str = CPU, **fields: Any) -> Attempt:
-    usual = {"night": "2026-11-20", "cell": "demo-3.12", "sha256": "aa", "seconds": 1.0}
-    usual |= {"started": "2026-11-20T01:00:00Z"}
-    return Attempt(
-        **{**usual, "state": CellState(state), "number": number, "stage": stage, **fields}
-    )
+    said = {"sha256": "aa", "stage": stage, **fields}
+    return make_attempt("demo-3.12", number, state=CellState(state), **said)
 
 
 @pytest.mark.parametrize(
