@@ -127,15 +127,10 @@ def _add_remedy(
     command = bundle(linkage.format)
     if not command or not isinstance(package, Wheel):
         return problem
-    tool = command.partition(" {")[0]
-    fix = (
-        f"run ``{tool}`` where the library is installed, link it statically, or require the "
-        "distribution that provides it"
-    )
     if any(is_grafted_name(edge.needed.rpartition("/")[2]) for edge in edges):
         fix = (
-            f"``{tool}`` had put the library into the wheel, and something removed it since: "
-            "repair the wheel again, as it came from the build"
+            f"``{command.partition(' {')[0]}`` had put the library into the wheel, and something "
+            "removed it since: repair the wheel again, as it came from the build"
         )
-        command = ""
-    return replace(problem, command=command, fix=fix)
+        return replace(problem, fix=fix)
+    return replace(problem, command=f"{command}  # where the library is installed")

@@ -49,8 +49,7 @@ def judge(*edges: Edge, **fields: Any) -> list[Problem]:
 
 def test_a_repair_is_advised_where_the_library_is_installed() -> None:
     (problem,) = judge(need())
-    assert problem.command == "auditwheel repair {package}"
-    assert problem.fix.startswith("run ``auditwheel repair`` where the library is installed, link")
+    assert problem.command == "auditwheel repair {package}  # where the library is installed"
 
 
 def test_a_library_that_a_repair_tool_renamed_was_lost_after_the_repair() -> None:

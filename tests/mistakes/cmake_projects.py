@@ -75,7 +75,7 @@ MISTAKES = {
     "a library that is not installed": Mistake(
         files=with_library("install(TARGETS _core DESTINATION demo)"),
         shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
-        todo="run auditwheel repair where the library is installed",
+        todo="where the library is installed",
     ),
     "the search path leads to the build folder": Mistake(
         files=with_library("install(TARGETS _core DESTINATION demo)", BUILD_PATH),

@@ -324,9 +324,9 @@ def test_a_command_is_given_once_and_names_the_package_as_it_lies(tmp_path: Path
     path = healthy(tmp_path / "a b", members={"demo/__init__.py": "", EXTENSION: native})
     shown = command(tmp_path, "--static", path, "-k", "missing-library").stdout
     assert shown.count("  run: auditwheel repair ") == 1
-    assert f"  run: auditwheel repair 'a b/{NAME}'\n" in shown
+    assert f"  run: auditwheel repair 'a b/{NAME}'  # where the library is installed\n" in shown
     shown = command(tmp_path, "--static", path.as_uri(), "-k", "missing-library").stdout
-    assert f"  run: auditwheel repair '{path}'\n" in shown
+    assert f"  run: auditwheel repair '{path}'  # where" in shown
 
 
 @pytest.mark.slow
