@@ -16,7 +16,6 @@ import pytest
 
 from binary_checks import processes
 from binary_checks.errors import MISUSED, ProfileError
-from binary_checks.packages import recognises
 from binary_checks.plugin.arguments import HIDDEN_VARIABLES, find_command_process
 from binary_checks.plugin.failures import usage_error
 from binary_checks.plugin.progress import SCREEN, Screen
@@ -65,34 +64,24 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_cmdline_main(config: pytest.Config) -> None:
-    """Start xdist's workers with this process's safe path; start none if the packages are small.
+    """Start xdist's workers with this process's safe path.
 
     Without the safe path, ``python -c`` would import json and execnet from the current folder.
     xdist has already set the number of workers.
     """
     specs = config.getoption("tx", None)
-    if specs and is_worth_sharing(config):
+    if specs:
         start = f"{shlex.quote(sys.executable)} {processes.SAFE_PATH}"
         config.option.tx = [  # a remote worker has an interpreter of its own
             f"{spec}//python={start}" if re.fullmatch(r"(\d+\*)?popen", spec) else spec
             for spec in specs
         ]
-    elif specs:
-        config.option.tx, config.option.dist = [], "no"
-        message = f"in one process: the packages are too small to share among {len(specs)} workers"
-        config.stash[NOT_SHARED] = f"{message}; --dist load shares them anyway"
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Pass the hidden variables to an xdist worker, since it installs packages, too."""
     node.workerinput[HIDDEN_VARIABLES] = processes.list_hidden()
-
-
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print why requested workers did not start."""
-    if message := config.stash.get(NOT_SHARED, ""):
-        terminalreporter.write_line(message)
 
 
 # The command's output instead of pytest's report: each verdict when it is known, and a count.
@@ -200,8 +189,6 @@ class QuietReporter:
                     self._screen.print(line)
         for error in self._errors:
             self._screen.print(self._screen.layout.paint(cut(one_line(error)), "red"))
-        if message := self._config.stash.get(NOT_SHARED, ""):
-            self._screen.print(message)
         for line in self._text.close(run, time.monotonic() - self._started):
             self._screen.print(line)
 
@@ -210,27 +197,3 @@ def _shorten(path: Path) -> str:
     """Return the path relative to the current folder, if it is below this folder."""
     here = Path.cwd()
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
-
-
-# Decision whether packages are large enough to share them among workers.
-
-SMALL = 256 << 10
-"""Average size in bytes below which reporting a package's items takes as long as judging it."""
-FEW = 32 << 20
-"""Size in bytes of all packages below which they are judged before workers would have started."""
-NOT_SHARED = pytest.StashKey[str]()
-"""The message if workers were requested but not started."""
-_ASKED = ("--dist", "-d", "--tx")
-
-
-def is_worth_sharing(config: pytest.Config) -> bool:
-    """Return whether workers would save time, or an option other than their number requests them.
-
-    Installing and running takes seconds, whatever the size of the package.
-    """
-    words = map(str, config.invocation_params.args)
-    if not config.option.binary_static or any(word.startswith(_ASKED) for word in words):
-        return True
-    paths = {Path(argument.split("::", 1)[0]) for argument in config.args}
-    sizes = [path.stat().st_size for path in paths if recognises(path) and path.is_file()]
-    return len(sizes) > 1 and sum(sizes) >= max(FEW, SMALL * len(sizes))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -20,9 +20,6 @@ from binary_checks.model import (
 )
 from binary_checks.probes.run_snippet.reader import run_code
 from binary_checks.probes.shared_time import SharedTime
-
-_LONGEST = 1 << 20  # bytes of one file of tests
-_MOST = 200  # files of tests
 
 
 @gathers(EmbeddedTestReport)
@@ -58,18 +55,15 @@ def run_embedded_tests(place: Place, package: CondaPackage, source: Source) -> E
 
 def _read(source: Source) -> dict[str, bytes]:
     """Return the files with tests, by their names in the archive."""
-    tree = source.open()
-    try:
+    with closing(source.open()) as tree:
         wanted = [
             entry
             for entry in tree.entries()
             if (entry.name.startswith(FOLDER) or entry.name == LIST)
             and not entry.faults
-            and 0 < entry.size <= _LONGEST
+            and entry.size
         ]
-        return {entry.name: b"".join(pieces) for entry, pieces in tree.contents(wanted[:_MOST])}
-    finally:
-        tree.close()
+        return {entry.name: b"".join(pieces) for entry, pieces in tree.contents(wanted)}
 
 
 # Tests in a conda package, as conda-build and rattler-build write them.

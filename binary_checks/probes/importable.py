@@ -22,11 +22,6 @@ _ASIDE = frozenset(
     ["tests", "test", "testing", "docs", "doc", "examples", "example", "benchmarks", "scripts"]
 )
 
-_LONGEST = 4096
-"""Characters of a path. No system but Windows opens a longer path (PATH_MAX), and no real imports
-nest so deep: a name of 64,000 characters would be a module below 32,000 packages.
-"""
-
 
 def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, ...]:
     """Return the top-level packages and modules by which a package is imported, sorted.
@@ -44,7 +39,7 @@ def find_import_names(wheel: Package, suffixes: Collection[str]) -> tuple[str, .
         PurePosixPath(path).parts
         for member in wheel.members
         if not member.is_directory and member.path not in libraries
-        if (path := wheel.layout.inside(member.path)) and len(path) < _LONGEST
+        if (path := wheel.layout.inside(member.path))
     ]
     names = set(_find_names(paths, tuple(suffixes)))
     names = {name for name in names if name not in _ASIDE} or names

@@ -68,7 +68,7 @@ MISTAKES = {
     "a library that is not installed": Mistake(
         files=with_library("shared_library('vec', 'vec.c')"),
         shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
-        todo="repair the wheel where the library is installed",
+        todo="where the library is installed",
     ),
     "the module is installed at the top level": not_in_wheel(
         "demo._core",

@@ -64,7 +64,7 @@ MISTAKES = {
         files=project(LINKING, core=CALLING, files={"vendor/vec.c": VEC}),
         before=VENDOR,
         shown=f"missing-library: {NATIVE}: needs libvec.so, which neither the package nor",
-        todo="repair the wheel where the library is installed",
+        todo="where the library is installed",
     ),
     "the search path leads to the build folder": Mistake(
         files=project(

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from binary_checks.plugin.command_mode import FEW
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import Entry, build_wheel
 from fixtures.slow import slow
@@ -44,15 +43,10 @@ def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
 )
 @pytest.mark.slow
 def test_options_of_xdist_bring_it(tmp_path: Path, workers: list[str]) -> None:
-    large = os.urandom(FEW // 2)
-    packages = [
-        healthy(tmp_path / n, extra_entries=[Entry(n, large, compression="stored")])
-        for n in ("one", "two")
-    ]
+    packages = [healthy(tmp_path / n) for n in ("one", "two")]
     result = command(tmp_path, "--static", "-v", *workers, *packages)
-    assert result.returncode == 1, result.stdout + result.stderr
+    assert result.returncode == 0, result.stdout + result.stderr
     assert (" workers [" in result.stdout) == ("no" not in workers), result.stdout
-    assert "in one process" not in result.stdout
 
 
 def test_it_goes_straight_to_packages_wherever_they_lie(tmp_path: Path) -> None:

@@ -12,23 +12,12 @@ from binary_checks.options import Program
 from tests.plugin.conftest import command, faulty, healthy
 
 
-def test_small_packages_stay_in_one_process_and_it_says_so(tmp_path: Path) -> None:
-    packages = [healthy(tmp_path / name) for name in ("one", "two")]
-    result = command(tmp_path, "--binary-static", "-n", "2", *packages)
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert " workers [" not in result.stdout
-    assert (
-        "in one process: the packages are too small to share among 2 workers; "
-        "--dist load shares them anyway" in result.stdout
-    )
-
-
 @pytest.mark.slow
-def test_small_packages_are_shared_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_packages_are_shared_among_the_workers_that_are_asked_for(tmp_path: Path) -> None:
     packages = [healthy(tmp_path / name) for name in "abcdef"]
     packages.append(faulty(tmp_path / "g"))
     alone = command(tmp_path, "--binary-static", "-v", *packages)
-    shared = command(tmp_path, "--binary-static", "-v", "-n2", "--dist=load", *packages)
+    shared = command(tmp_path, "--binary-static", "-v", "-n2", *packages)
     assert (alone.returncode, shared.returncode) == (1, 1)
     assert " workers [" in shared.stdout
     failed = f"FAILED g/{packages[-1].name}::absolute-search-path"

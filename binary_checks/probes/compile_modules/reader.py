@@ -46,7 +46,8 @@ def compile_modules(place: Place, package: Distribution) -> CompiledModules:
 
 def compile_each(place: Place, package: Distribution, paths: Sequence[str]) -> CompiledModules:
     """Compile these files of a package, given as paths in its prefix."""
-    lowest = _find_lowest(package)
+    promised = find_promised(package)
+    lowest = (3, min(promised)) if promised and states_lowest(package) else None
     found = _Compilation(place, package, lowest)
     found.compile(paths)
     broken, unfollowed = found.broken, ""
@@ -158,10 +159,4 @@ def _follow(
         return {}, f"following the imports {_describe_death(result, place)}"
     known = {wanted[path]: str(root) for path, root in reached.items() if path in wanted}
     complete = result.answer.get("complete") is True
-    return known, "" if complete else "some files with imports are too large, or cannot be parsed"
-
-
-def _find_lowest(package: Distribution) -> Minor | None:
-    """Return the oldest Python that the package promises to support, or None."""
-    promised = find_promised(package)
-    return (3, min(promised)) if promised and states_lowest(package) else None
+    return known, "" if complete else "some files with imports cannot be parsed"

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 LONGEST_TEXT = 300  # characters of a message, and of a line that does not compile
 LONGEST_NAME = 250  # characters of the full name of a module that is followed
 MOST_BROKEN = 1000  # files that are reported individually
-MOST_FOLLOWED = 4 << 20  # bytes of all files with imports that are followed
 OLDEST = (3, 7)  # the oldest Python whose grammar ast.parse knows well enough
 HINTS = (
     ((3, 8), re.compile(rb":=|=\s*\}|/\s*[,):]")),
@@ -122,7 +121,7 @@ def follow(asked: dict[str, Any]) -> dict[str, Any]:
     ``complete`` is True if the imports of each file could be followed.
     """
     warnings.simplefilter("ignore")
-    files, below, left = asked["modules"], asked["site_packages"], MOST_FOLLOWED
+    files, below = asked["modules"], asked["site_packages"]
     wanted, seen = set(asked["wanted"]), set()
     reached: dict[str, str] = {}
     complete = True
@@ -137,13 +136,8 @@ def follow(asked: dict[str, Any]) -> dict[str, Any]:
                     reached[files[module]] = root
                 try:
                     content = read(os.path.join(below, files[module].replace("/", os.sep)))
-                    if b"import" not in content:
-                        continue
-                    if len(content) > left:
-                        complete = False
-                        continue
-                    left -= len(content)
-                    waiting.extend(list_names(content, module, files[module]))
+                    if b"import" in content:
+                        waiting.extend(list_names(content, module, files[module]))
                 except (OSError, RecursionError, MemoryError):
                     complete = False
     lost = {path for path in asked["never"] if path not in reached}

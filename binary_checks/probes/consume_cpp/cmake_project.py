@@ -20,8 +20,6 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 BUILD, SOURCE, PROGRAM = "build", "main.cpp", "consumer"
 _TARGETS = "targets.txt"
 _QUERIES = ("codemodel-v2", "cmakeFiles-v1")
-_LONGEST = 32 << 20  # bytes of a file that CMake writes about the project
-_MOST_TARGETS = 10_000
 # The project lists the targets of find_package with their files, read from properties: a generator
 # expression for a missing file would abort the configuration.
 _PROJECT = """\
@@ -151,8 +149,6 @@ def read_configured(folder: Path, prefix: Path) -> Configured:
 
 def _read(path: Path) -> str:
     with open_bytes(path) as file:
-        if file.size > _LONGEST:
-            raise PackageError(f"CMake writes more than {_LONGEST} bytes into {path.name}")
         return file.read(0, file.size).decode("utf-8", "replace")
 
 
@@ -171,7 +167,7 @@ def _follow(folder: Path, reference: object) -> Mapping[str, Any]:
 
 
 def _read_targets(rows: Sequence[str], prefix: Path) -> Iterator[ImportedTarget]:
-    for row in rows[:_MOST_TARGETS]:
+    for row in rows:
         name, _, rest = row.partition("\t")
         kind, _, file = rest.partition("\t")
         known = "" if file.endswith("-NOTFOUND") else file

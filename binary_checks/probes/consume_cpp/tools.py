@@ -62,29 +62,30 @@ class _Candidates:
     makers: tuple[tuple[str, Path], ...]  # (generator, program)
     compilers: tuple[Path, ...]
 
-    def require_all(self) -> None:
-        """Raise Unavailable if programs are missing; the message lists all of them."""
-        lacks = []
-        if not self.compilers:
-            lacks.append(f"no C++ compiler ({', '.join(_COMPILERS)}); install g++ or clang++")
-        if not self.cmakes:
-            lacks.append("no cmake; install it (pip install cmake)")
-        if not self.makers:
-            lacks.append("neither ninja nor make; install one (pip install ninja)")
-        if lacks:
-            raise Unavailable(f"on PATH there is {', '.join(lacks)}")
-
 
 def find_candidates(environ: Mapping[str, str]) -> _Candidates:
-    """Find all candidates; the program in CXX comes first."""
+    """Find all candidates; the program in CXX comes first.
+
+    Raises Unavailable if programs are missing; the message lists all of them.
+    """
     ninjas = find_programs(("ninja", "ninja-build"), environ)
     makes = find_programs(("make", "gmake"), environ)
     compilers = (*find_named("CXX", environ), *find_programs(_COMPILERS, environ))
-    return _Candidates(
+    found = _Candidates(
         cmakes=find_programs(("cmake", "cmake3"), environ),
         makers=(*(("Ninja", p) for p in ninjas), *(("Unix Makefiles", p) for p in makes)),
         compilers=tuple(dict.fromkeys(compilers)),
     )
+    lacks = []
+    if not found.compilers:
+        lacks.append(f"no C++ compiler ({', '.join(_COMPILERS)}); install g++ or clang++")
+    if not found.cmakes:
+        lacks.append("no cmake; install it (pip install cmake)")
+    if not found.makers:
+        lacks.append("neither ninja nor make; install one (pip install ninja)")
+    if lacks:
+        raise Unavailable(f"on PATH there is {', '.join(lacks)}")
+    return found
 
 
 def require_programs(names: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -106,7 +107,6 @@ def choose_tools(
     Raises GatherError if none works: then the host is the cause, not a package.
     """
     found = find_candidates(environ)
-    found.require_all()
     programs = (*found.cmakes, *(path for _, path in found.makers), *found.compilers, *more)
     place.show(programs)
     folders = dict.fromkeys(str(path.parent) for path in (*more, *programs))

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 HEAD = 64  # bytes of a cubin that identify it
-MOST_BYTES = 1 << 30  # bytes of a cubin
-MOST_LOG = 1 << 20  # bytes of a log
 
 
 def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None:
@@ -29,14 +27,14 @@ def probe(request: dict[str, Any], record: Any, process: dict[str, Any]) -> None
     record.finish(dict(answer, stage="", state="finished"))
 
 
-def copy_output(measure: Any, copy: Any, handle: Any, most: int) -> tuple[int, int, bytes]:
+def copy_output(measure: Any, copy: Any, handle: Any) -> tuple[int, int, bytes]:
     """Call two functions of a compiler: for the size of an output, then for its content.
 
     Return the status of the last call, the size, and the content, which is empty after an error.
     """
     size = ctypes.c_size_t()
     status = measure(handle, ctypes.byref(size))
-    if status or not 0 < size.value <= most:
+    if status or not size.value:
         return status, size.value, b""
     output = ctypes.create_string_buffer(size.value)
     status = copy(handle, output)
@@ -148,10 +146,10 @@ def compile_kernel(nvrtc: Any, target: str) -> dict[str, str]:
     status = nvrtc.nvrtcCompileProgram(program, 1, (ctypes.c_char_p * 1)(option))
     if status:
         measure, copy = nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog
-        log = " ".join(read_log(copy_output(measure, copy, program, MOST_LOG)[2]).split())
+        log = " ".join(read_log(copy_output(measure, copy, program)[2]).split())
         return {"error": "%s: %s" % (name_error(nvrtc, status), log[:1000] or "no log")}
     measure, copy = nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN
-    status, size, cubin = copy_output(measure, copy, program, MOST_BYTES)
+    status, size, cubin = copy_output(measure, copy, program)
     if len(cubin) < HEAD:
         return {"error": "%s: a cubin of %d bytes" % (name_error(nvrtc, status), size)}
     return {"head": cubin[:HEAD].hex()}
@@ -256,10 +254,10 @@ class Linker:
                 stage, status = "link", self.find("Complete")(handle)
             if status:
                 asked = self.find("GetErrorLogSize"), self.find("GetErrorLog")
-                log = read_log(copy_output(*asked, handle, MOST_LOG)[2])
+                log = read_log(copy_output(*asked, handle)[2])
                 return {"stage": stage, "status": status, "log": log[:SHOWN]}
             asked = self.find("GetLinkedCubinSize"), self.find("GetLinkedCubin")
-            status, length, cubin = copy_output(*asked, handle, MOST_BYTES)
+            status, length, cubin = copy_output(*asked, handle)
             if len(cubin) < HEAD:
                 return {"stage": "cubin", "status": status, "log": "%d bytes" % length}
             return {"head": cubin[:HEAD].hex()}

@@ -105,12 +105,11 @@ def ask_nvidia(record: Any, process: dict[str, Any]) -> dict[str, Any]:
 
 def list_nvidia_nodes() -> list[str]:
     """Return signs of an NVIDIA GPU or kernel module in the file system."""
-    folder = "/dev"
     try:
-        names = sorted(os.listdir(folder))
+        names = sorted(os.listdir("/dev"))
     except OSError:
         names = []
-    found = [folder + "/" + name for name in names if name[:6] == "nvidia" and name[6:].isdigit()]
+    found = ["/dev/" + name for name in names if name[:6] == "nvidia" and name[6:].isdigit()]
     module = "/proc/driver/nvidia/version"
     return found + ([module] if os.path.exists(module) else [])
 
@@ -130,11 +129,8 @@ def ask_cuda(cuda: Any, answer: dict[str, Any]) -> None:
 def name_status(cuda: Any, status: int) -> str:
     """Return the driver's name for a CUresult, or "" if it has none."""
     text = ctypes.c_char_p()
-    try:
-        if cuda.cuGetErrorName(status, ctypes.byref(text)) == 0 and text.value:
-            return text.value.decode("ascii", "replace")
-    except AttributeError:  # drivers before CUDA 6
-        pass
+    if cuda.cuGetErrorName(status, ctypes.byref(text)) == 0 and text.value:
+        return text.value.decode("ascii", "replace")
     return ""
 
 
@@ -179,19 +175,16 @@ def try_cuda_memory(cuda: Any, device: Any, context: Any) -> tuple[int, dict[str
     found: dict[str, Any] = {}
     free, total, integrated = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_int()
     block, content = ctypes.c_uint64(), ctypes.create_string_buffer(BLOCK)
-    try:
-        status = cuda.cuCtxSetCurrent(context)
-        cuda.cuDeviceGetAttribute(ctypes.byref(integrated), INTEGRATED, device)
-        if status == 0 and cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0:
-            found.update(free=free.value, integrated=integrated.value)
-        status = status or cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(BLOCK))
-        if status != 0:
-            return status, dict(found, refused="memory")
-        status = cuda.cuMemsetD8_v2(block, ctypes.c_ubyte(WRITTEN), ctypes.c_size_t(BLOCK))
-        status = status or cuda.cuMemcpyDtoH_v2(content, block, ctypes.c_size_t(BLOCK))
-        cuda.cuMemFree_v2(block)
-    except AttributeError:  # drivers before CUDA 11
-        return 0, found
+    status = cuda.cuCtxSetCurrent(context)
+    cuda.cuDeviceGetAttribute(ctypes.byref(integrated), INTEGRATED, device)
+    if status == 0 and cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0:
+        found.update(free=free.value, integrated=integrated.value)
+    status = status or cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(BLOCK))
+    if status != 0:
+        return status, dict(found, refused="memory")
+    status = cuda.cuMemsetD8_v2(block, ctypes.c_ubyte(WRITTEN), ctypes.c_size_t(BLOCK))
+    status = status or cuda.cuMemcpyDtoH_v2(content, block, ctypes.c_size_t(BLOCK))
+    cuda.cuMemFree_v2(block)
     if status == 0 and content.raw != bytes([WRITTEN]) * BLOCK:
         found["spoiled"] = True
     return status, dict(found, refused="work") if status else found

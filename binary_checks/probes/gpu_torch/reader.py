@@ -147,7 +147,9 @@ def _use(
     ended = (*results.items(), begun)
     steps = [read_step(name, result, place, calls=True) for name, result in ended]
     if failed := [each.name for each in steps if each.outcome is not Ending.OK]:
-        bench.require_healthy(host, failed)
+        alone = replace(bench.conditions, site=False)
+        if problem := find_blame(host, describe_host(place, alone, host.platform)):
+            raise HostUnfit(f"{problem} ({', '.join(failed)} failed before)")
     return GpuReport(
         python=place.target.name,
         host=host,
@@ -179,16 +181,6 @@ class _Bench:
         """Evaluate the expressions in a process, which is not started if there are none."""
         asked = {"module": module, "questions": tuple(filter(None, questions))}
         return self.run("ask_module", asked) if asked["questions"] else ProbeAnswer()
-
-    def require_healthy(self, before: GpuHost, failed: Sequence[str]) -> None:
-        """Ask the driver again.
-
-        Raises HostUnfit if the driver is the cause of the failure of these steps.
-        """
-        alone = replace(self.conditions, site=False)
-        after = describe_host(self.place, alone, before.platform)
-        if problem := find_blame(before, after):
-            raise HostUnfit(f"{problem} ({', '.join(failed)} failed before)")
 
     def run_all(self, work: GpuRequest, stopped: str) -> Iterator[tuple[str, ProbeAnswer | str]]:
         """Perform the shipped steps, and then each step of the profile in a separate process.
@@ -248,7 +240,7 @@ def _read_measurements(rows: list[tuple[str, Mapping[str, Any]]]) -> Iterator[Me
 
 
 def _read_figure(value: object) -> float:
-    """Return a number: NaN for other values, infinity for an integer that is too large."""
+    """Return a number: NaN for other values, and for an integer that is too large."""
     try:
         return float(value) if isinstance(value, (int, float)) else math.nan
     except OverflowError:
