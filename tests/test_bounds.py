@@ -117,7 +117,6 @@ FAULTS = (
         {
             "objects.pe.header._LONGEST_NAME": 1,
             "objects.pe.header._LONGEST_RECORD": 26,
-            "objects.pe.signature._LARGEST": 10,
             "objects.pe.symbols._MOST": 0,
         },
     ),

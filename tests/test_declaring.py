@@ -167,7 +167,7 @@ def test_a_signature_that_cannot_be_followed_is_the_users_mistake(
     names = {"check": check, "Wheel": Wheel, "__name__": "my_checks"}
     exec(f"@check\ndef mine{signature}: yield ''", names)
     with pytest.raises(ProfileError, match=f"^check mine: .*{message}"):
-        require_sound_declaration(names["mine"])  # type: ignore[arg-type]
+        require_sound_declaration(names["mine"], {})  # type: ignore[arg-type]
 
 
 def test_the_signature_below_a_decorator_counts() -> None:
@@ -185,4 +185,4 @@ def test_the_signature_below_a_decorator_counts() -> None:
 
 def test_a_sound_signature_is_no_mistake() -> None:
     for sound in (needs_a_name, leans_on_others, breaks_on_import):
-        require_sound_declaration(sound)
+        require_sound_declaration(sound, {})

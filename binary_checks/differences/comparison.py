@@ -63,7 +63,10 @@ def compare(
         *((name, Problem(path=each.subject, sentence=each.sentence)) for name, each in changes),
         *((GAP, Problem(path=gap.subject, sentence=gap.reason)) for gap in folded),
     ]
-    reasons = [_find_reason(name, problem, entries, today) for name, problem in problems]
+    reasons = []
+    for name, problem in problems:
+        ours = [each for each in entries if each.check == name]
+        reasons.append(next((each.reason for each in accept([problem], ours, today)), ""))
     of_changes, of_gaps = reasons[: len(changes)], reasons[len(changes) :]
     left = [each for each, reason in zip(problems, reasons, strict=True) if not reason]
     return BuildComparison(
@@ -79,12 +82,6 @@ def compare(
         ),
         complaints=tuple(_list_complaints(entries, problems, left, today)),
     )
-
-
-def _find_reason(name: str, problem: Problem, entries: Sequence[KnownProblem], today: date) -> str:
-    """Return the reason of the entry that accepts a difference; "" if none does."""
-    ours = [each for each in entries if each.check == name]
-    return next((each.reason for each in accept([problem], ours, today)), "")
 
 
 def _list_complaints(

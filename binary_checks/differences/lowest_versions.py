@@ -155,19 +155,16 @@ def visual_cpp_runtime(old: Package, new: Package) -> Iterator[Change]:
         )
         for build in (old, new)
     )
-    if was and now and was < now and _needs_runtime(new):
+    # a part of the runtime that neither the package nor Python has
+    own = {item.file_name.lower() for item in new.objects}
+    needed = {need.name.lower() for item in new.objects_of(PeFile) for need in item.needed} - own
+    lacking = any(is_redistributable(n) and not is_next_to_python_exe(n) for n in needed)
+    if was and now and was < now and lacking:
         yield Change(
             severity=Severity.CHANGE if was < _CONSTANT_MUTEX <= now else Severity.INFO,
             sentence=f"needs the Visual C++ runtime {format_version(now)} or later, "
             f"previously {format_version(was)}",
         )
-
-
-def _needs_runtime(package: Package) -> bool:
-    """Whether a package needs a part of the runtime that neither the package nor Python has."""
-    own = {item.file_name.lower() for item in package.objects}
-    needed = {need.name.lower() for item in package.objects_of(PeFile) for need in item.needed}
-    return any(is_redistributable(n) and not is_next_to_python_exe(n) for n in needed - own)
 
 
 @difference
@@ -198,7 +195,14 @@ def numpy_api(old: Distribution, new: Distribution) -> Iterator[Change]:
     if not raised or new.name.lower() == "numpy":
         return
     was, now = max(raised, key=lambda pair: _rank(pair[1]))
-    if not _numpy_required(new, _rank(now)[1]):
+    required = (
+        read_numbers(each.version)
+        for item in filter(None, map(read_requirement, new.requires_dist))
+        if item.name.lower() == "numpy" and "extra" not in str(item.marker)
+        for each in item.specifier
+        if each.operator in (">=", "~=", "==", ">")
+    )
+    if all(version < _rank(now)[1] for version in required):
         yield Change(
             severity=Severity.CHANGE,
             sentence=f"runs with NumPy {_oldest(now)} and later, previously {_oldest(was)}",
@@ -211,18 +215,6 @@ def _rank(build: NumpyBuild) -> tuple[int, tuple[int, ...]]:
 
 def _oldest(build: NumpyBuild) -> str:
     return build.oldest or f"{build.api}.0"
-
-
-def _numpy_required(package: Distribution, version: tuple[int, ...]) -> bool:
-    """Whether a package requires at least that version of NumPy."""
-    found = filter(None, map(read_requirement, package.requires_dist))
-    return any(
-        read_numbers(each.version) >= version
-        for item in found
-        if item.name.lower() == "numpy" and "extra" not in str(item.marker)
-        for each in item.specifier
-        if each.operator in (">=", "~=", "==", ">")
-    )
 
 
 @difference

@@ -96,11 +96,13 @@ def promised_pythons(old: Package, new: Package) -> Iterator[Change]:
     if before and after and (gone or gained):
         yield Change(severity=severity, sentence=f"is for {now}, previously for {was}")
     elif before and not after:
-        sentence = f"is no longer bound to a Python, previously to {was}"
-        yield Change(severity=severity, sentence=sentence)
+        yield Change(
+            severity=severity, sentence=f"is no longer bound to a Python, previously to {was}"
+        )
     elif after and not before:
-        sentence = f"is bound to {now}, previously to no Python version"
-        yield Change(severity=severity, sentence=sentence)
+        yield Change(
+            severity=severity, sentence=f"is bound to {now}, previously to no Python version"
+        )
 
 
 def _covers(claim: PythonClaim, other: PythonClaim) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from inspect import Parameter
 from pathlib import Path
 from types import ModuleType, NoneType
@@ -24,10 +24,6 @@ from binary_checks.packages import OwnKind
 Gatherers: TypeAlias = Mapping[type, Gatherer[..., Any]]
 
 
-def _is_gathered(kind: type) -> bool:
-    return find_gatherer(kind, {}) is not None
-
-
 def find_declared(
     modules: Iterable[ModuleType], checks: Iterable[Check[Any]] = ()
 ) -> tuple[tuple[Check[Any], ...], Gatherers]:
@@ -40,19 +36,14 @@ def find_declared(
     gatherers = find_gatherers(modules)
     every = tuple(dict.fromkeys((*find_checks(modules), *checks)))
 
-    def is_gathered(kind: type) -> bool:
-        return find_gatherer(kind, gatherers) is not None
-
     for check in every:
-        require_sound_declaration(check, is_gathered)
+        require_sound_declaration(check, gatherers)
     for gatherer in gatherers.values():
-        require_gatherable(gatherer, is_gathered)
+        require_gatherable(gatherer, gatherers)
     return every, gatherers
 
 
-def require_sound_declaration(
-    check: Check[Any], is_gathered: Callable[[type], bool] = _is_gathered
-) -> None:
+def require_sound_declaration(check: Check[Any], gatherers: Gatherers) -> None:
     """Raise ProfileError unless the check's signature names the facts to judge, by their classes.
 
     The tests also apply this to the checks of this project.
@@ -67,7 +58,7 @@ def require_sound_declaration(
             continue
         if not isinstance(kind, type):
             raise ProfileError(f"check {check.id}: {kind} is not a fact of a package")
-        if not (issubclass(kind, (Request, ObjectFile)) or is_gathered(kind)):
+        if not (issubclass(kind, (Request, ObjectFile)) or find_gatherer(kind, gatherers)):
             if is_ours(kind) or kind.__module__ == "builtins":
                 raise ProfileError(f"check {check.id}: {kind} is not a fact of a package")
             name = kind.__name__
@@ -77,10 +68,12 @@ def require_sound_declaration(
             raise ProfileError(f"check {check.id}: its option {option.name!r} has no default")
 
 
-def require_gatherable(gatherer: Gatherer[..., Any], is_gathered: Callable[[type], bool]) -> None:
+def require_gatherable(gatherer: Gatherer[..., Any], gatherers: Gatherers) -> None:
     """Raise ProfileError if a project's own gatherer requests a fact that has no gatherer."""
     for kind in _read_kinds(gatherer, repr(gatherer)):
-        given = isinstance(kind, type) and (issubclass(kind, Request) or is_gathered(kind))
+        given = isinstance(kind, type) and (
+            issubclass(kind, Request) or find_gatherer(kind, gatherers)
+        )
         if not (given or is_ours(kind) or kind is NoneType):
             raise ProfileError(f"{gatherer!r}: it requests {kind}, for which there is no gatherer")
 

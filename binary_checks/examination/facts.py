@@ -25,7 +25,6 @@ from binary_checks.gather.companions import Companions
 from binary_checks.knowledge.gaps import explain_unjudged
 from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.model import (
-    ContentRequest,
     ContentRequests,
     Installed,
     InstallReport,
@@ -99,6 +98,8 @@ class Facts:
             if of_package
             else Watchdog(settings.profile.limit_factor, owns_process=settings.owns_process)
         )
+        early = {**_import_gatherers(BEFORE_READING), **settings.gatherers}
+        wants = (want for each in early.values() for want in each.wants)
         self._given: dict[type, Any] = {
             Profile: settings.profile,
             StatedConfiguration: settings.stated,
@@ -107,7 +108,7 @@ class Facts:
             ExpectedSet: settings.expected,
             ObjectReader: objects.LimitedReader(settings.profile.limit_factor),
             Progress: progress,
-            ContentRequests: ContentRequests(_list_wants(settings.gatherers)),
+            ContentRequests: ContentRequests(dict.fromkeys(wants)),
         }
         self._remembered: dict[type, Any] = {}
         self._underway: list[type] = []
@@ -343,12 +344,6 @@ class Facts:
 def _name_system(place: Any) -> str:
     name = place.system.title if place.system else place.target.system
     return name or f"this host, {place.target.libc}"
-
-
-def _list_wants(own: _Gatherers) -> Iterator[ContentRequest]:
-    """Yield the contents that the facts of most runs request, each request once."""
-    every = {**_import_gatherers(BEFORE_READING), **own}
-    yield from dict.fromkeys(want for each in every.values() for want in each.wants)
 
 
 def find_gatherer(kind: type, own: _Gatherers) -> Gatherer[..., Any] | None:

@@ -127,11 +127,6 @@ class KnownProblem:
     # whether several runs share the entry, so that some match nothing
     is_shared: bool = field(default=False, compare=False)
 
-    @property
-    def in_profile(self) -> bool:
-        """Whether the entry is in the profile instead of a separate list."""
-        return not self.listed.startswith(LIST)
-
     def selects(self, package_file_name: str) -> bool:
         """Return whether the entry applies to a package of that file name."""
         return fnmatchcase(package_file_name, self.package)
@@ -160,9 +155,8 @@ def read_known_problems(
 
     Raises ProfileError, which names the invalid table.
     """
-    kinds = {**typing.get_type_hints(KnownProblem), "cells": str}
-    for of_ours in ("listed", "is_shared"):
-        del kinds[of_ours]
+    hints = {**typing.get_type_hints(KnownProblem), "cells": str}
+    kinds = {name: kind for name, kind in hints.items() if name not in ("listed", "is_shared")}
     return tuple(
         _read_entry(row, kinds, f"{where}: {TABLE}[{index}]", shared=shared)
         for index, row in enumerate(rows)

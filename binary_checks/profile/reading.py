@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from binary_checks.declaring import Check, Gatherer, Option
+from binary_checks.declaring import Check, Gatherer
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named, walk_up
 from binary_checks.model import (
@@ -31,7 +31,7 @@ from binary_checks.model import (
     SnippetRequest,
 )
 from binary_checks.profile.installs import read_installs
-from binary_checks.profile.known import CellAxes, KnownProblem, read_known_problems
+from binary_checks.profile.known import LIST, CellAxes, KnownProblem, read_known_problems
 from binary_checks.profile.toml_values import (
     convert,
     convert_table,
@@ -73,11 +73,9 @@ def _read_level(value: object, where: str) -> Level:
 
 def merge_levels(base: Mapping[str, ByPath], own: Mapping[str, ByPath]) -> dict[str, ByPath]:
     """Merge two tables; if globs of both match a path, the level in ``own`` counts."""
-    merged = dict(base)
-    for check, levels in own.items():
-        # Globs of ``own`` come first, with their levels.
-        merged[check] = {**levels, **base.get(check, {}), **levels}
-    return merged
+    # Globs of ``own`` come first, with their levels.
+    both = {check: {**each, **base.get(check, {}), **each} for check, each in own.items()}
+    return {**base, **both}
 
 
 def asks(levels: ByPath) -> bool:
@@ -127,17 +125,6 @@ def _read_source(unit: Any, folder: Path, where: str) -> Any:
     except UnicodeDecodeError:
         raise ProfileError(f"{where}.file: {name}: not a text file") from None
     return {**{key: value for key, value in unit.items() if key != "file"}, "source": text}
-
-
-def read_requests(
-    tables: Mapping[str, Mapping[str, Any]], known: Mapping[str, type[Request]], where: str
-) -> dict[type[Request], Request]:
-    """Convert each table to its request. Raises ProfileError for unknown tables and keys."""
-    reject_unknown(tables, known, f"{where}: probes", "probe")
-    return {
-        known[name]: _read(known[name], table, f"{where}: probes.{name}")
-        for name, table in tables.items()
-    }
 
 
 def _read(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
@@ -440,19 +427,23 @@ def validate(
         if not known.is_shared:
             reject_unknown([known.check], by_id, known.listed or where, "check")
     options = {
-        check_id: _convert_options(values, by_id[check_id].options, f"{where}: options.{check_id}")
+        check_id: convert_table(
+            values,
+            {name: option.annotation for name, option in by_id[check_id].options.items()},
+            f"{where}: options.{check_id}",
+            ".",
+            noun="option",
+        )
         for check_id, values in profile.options.items()
     }
-    requests = read_requests(profile.probes, find_requests((*by_id.values(), *gatherers)), where)
+    kinds = find_requests((*by_id.values(), *gatherers))
+    reject_unknown(profile.probes, kinds, f"{where}: probes", "probe")
+    requests: dict[type[Request], Request] = {
+        kinds[name]: _read(kinds[name], table, f"{where}: probes.{name}")
+        for name, table in profile.probes.items()
+    }
     foreign = sorted({each.check for each in profile.known_problems} - by_id.keys())
     return replace(profile, options=options, requests=requests, foreign=tuple(foreign))
-
-
-def _convert_options(
-    values: Mapping[str, Any], options: Mapping[str, Option], where: str
-) -> dict[str, Any]:
-    kinds = {name: option.annotation for name, option in options.items()}
-    return convert_table(values, kinds, where, ".", noun="option")
 
 
 # Restrictions on a profile that was found in the folder instead of named by the user.
@@ -518,7 +509,8 @@ def _list_left_out(profile: Profile, kept: Mapping[str, Mapping[str, Any]]) -> I
 
 def announce(profile: Profile) -> Iterator[str]:
     """Yield a line on the known problems in the profile, if any, with their checks."""
-    counts = Counter(each.check for each in profile.known_problems if each.in_profile)
+    own = (each for each in profile.known_problems if not each.listed.startswith(LIST))
+    counts = Counter(each.check for each in own)
     if counts:
         checks = format_few([f"{name} ({count})" for name, count in sorted(counts.items())])
         yield f"{profile.source}, which was found automatically, accepts known problems: {checks}"

@@ -217,7 +217,7 @@ class TriedImports:
             self._demanded |= named
             return
         package = path.split("/")[:-1]
-        for node, context in _walk(tree, _FAILED_IMPORTS, _raises):
+        for node, context in _walk(tree, _FAILED_IMPORTS, lambda node: isinstance(node, ast.Raise)):
             for name in _list_imported(node, package):
                 found = {each for each in named if f"{name}.".startswith(f"{each}.")}
                 (self._tried if context.tried else self._demanded).update(found)
@@ -225,10 +225,6 @@ class TriedImports:
     def conclude(self) -> frozenset[str]:
         """Return the modules for which every import statement catches a failure."""
         return frozenset(self._tried - self._demanded)
-
-
-def _raises(node: ast.AST) -> bool:
-    return isinstance(node, ast.Raise)
 
 
 def _list_imported(node: ast.AST, package: list[str]) -> Iterator[str]:
@@ -244,8 +240,7 @@ def _list_imported(node: ast.AST, package: list[str]) -> Iterator[str]:
         yield from (".".join([*parts, alias.name]) for alias in node.names)
         yield ".".join(parts)
     elif isinstance(node, ast.Call) and _name_of(node.func) in {"import_module", "__import__"}:
-        texts = (each.value for each in node.args if isinstance(each, ast.Constant))
-        for text in texts:
-            if isinstance(text, str):
-                relative = text.startswith(".")
-                yield ".".join([*package, text[1:]]) if relative else text
+        for each in node.args:
+            if isinstance(each, ast.Constant) and isinstance(each.value, str):
+                name = each.value
+                yield ".".join([*package, name[1:]]) if name.startswith(".") else name

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-_LONGEST_NAME = 128  # characters of a name
 # names that are searched one by one; if there are more, all words of a text are looked up
 _FEW = 24
 _QUOTED = re.compile(rb"""["'/\\=]([\w+.-]{1,128})(?=["'{%/\\]|$)""", re.MULTILINE)
@@ -19,12 +18,10 @@ _GUIDES = re.compile(
     rb"""(?:\bLD|DYLD(?:_FALLBACK)?)_LIBRARY_PATH(?:["']?\]?|["'],[^\n]{0,500}\))\s*[=:]"""
 )
 """``env["LD_LIBRARY_PATH"] = ...``, ``{"LD_LIBRARY_PATH": ...}``, and a shell's assignment."""
-_GUIDING = b"LIBRARY_PATH"
 _TESTS = re.compile(rb"""\b(?:exists|isfile)\((?:[\w.]*join\()?[^()\n]*\)""")
 """Tests for a file: netCDF4 tests for plugins/__nczhdf5filters.dll, and opens none of the plugins.
 Code that opens a file after this test names the file again, or stored its name before.
 """
-_TESTING = (b"exists(", b"isfile(")
 _LOADS = re.compile(
     rb"""\b(?:spec_from_file_location|ExtensionFileLoader)\(\s*["']([\w.]{1,128})["']"""
 )
@@ -107,14 +104,13 @@ class NameSearch:
             return
         whole, stems = self._names.whole, self._names.stems
         words = _list_words(content)
-        tests = any(word in content for word in _TESTING)
-        if tests and not stems.keys().isdisjoint(words):
+        if not stems.keys().isdisjoint(words):
             words = _list_words(_TESTS.sub(b"", content))
         spelled = stems.keys() & words
         found = {path for word in spelled for path in stems[word]}
         self._named |= {path for word in spelled for path in whole.get(word.decode(), ())}
         self._hinted |= found
-        if found and _GUIDING in content and _GUIDES.search(content):
+        if found and _GUIDES.search(content):
             self._guided |= found
         if opens:
             self._opens = True
@@ -150,8 +146,7 @@ def find_spelled(names: FileNames, path: str, content: bytes) -> frozenset[str]:
 
 def _list_words(content: bytes) -> set[bytes]:
     words = set(_QUOTED.findall(content))
-    # the word in "libdemo.%s"
-    return words | {word.rstrip(b".") for word in words if word.endswith(b".")}
+    return words | {word.rstrip(b".") for word in words}  # also the word in "libdemo.%s"
 
 
 def iter_stems(name: str) -> Iterator[str]:
@@ -160,8 +155,6 @@ def iter_stems(name: str) -> Iterator[str]:
     ``libdemo.so.1``, ``libdemo`` and ``demo`` name the same library, as do ``_demo.abi3.so`` and
     ``_demo``.
     """
-    if len(name) > _LONGEST_NAME:
-        return
     yield name
     if tagged := _TAGGED.search(name):
         yield name[: tagged.start()]

@@ -144,7 +144,6 @@ _FILLS = re.compile(
     r"sys\.modules(?:\.(?:setdefault|update)\(|\[(?!\s*__name__\s*\])[^\]\n]{1,200}\]\s*=(?!=))"
 )
 _SHARES = re.compile(r"\bextend_path\b|\bdeclare_namespace\b|\b__path__\b")
-_CODE = re.compile(r"^[^\s#]", re.MULTILINE)
 
 
 def read_names(path: str, table: SourceTable) -> ModuleNames:
@@ -177,14 +176,10 @@ def _list_bound(table: symtable.SymbolTable) -> Iterator[str]:
 
 def _has_code(text: str) -> bool:
     """Return whether a module contains anything besides comments and a docstring."""
-    if _CODE.search(text) is None:
-        return False
     try:
         body = ast.parse(text[: 1 << 16]).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True
-    return any(not _is_text(statement) for statement in body)
-
-
-def _is_text(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+    return not all(
+        isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant) for each in body
+    )

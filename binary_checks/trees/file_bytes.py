@@ -151,7 +151,11 @@ class RangedBytes:
         with self._lock:
             if self._find_gaps(start, end):
                 self._fetch([(start, max(end, min(start + _AHEAD, self.size)))])
-            return self._join(start, end)
+            found = [
+                content[max(start - begins, 0) : max(end - begins, 0)]
+                for begins, content in self._pieces[self._before(start) : self._before(end) + 1]
+            ]
+            return b"".join(found)
 
     def expect(self, spans: Spans) -> None:
         """Fetch all parts of these ranges that were not fetched yet; join parts near each other."""
@@ -198,14 +202,6 @@ class RangedBytes:
                 gaps.append((start, begins))
             start = max(start, begins + len(content))
         return [*gaps, (start, end)] if start < end else gaps
-
-    def _join(self, start: int, end: int) -> bytes:
-        """Return the bytes of a range that is entirely fetched."""
-        found = [
-            content[max(start - begins, 0) : max(end - begins, 0)]
-            for begins, content in self._pieces[self._before(start) : self._before(end) + 1]
-        ]
-        return b"".join(found)
 
     def _before(self, place: int) -> int:
         """Return the index of the last piece that begins at or before an offset."""

@@ -129,7 +129,9 @@ class FolderTree:
             )
         if not stat.S_ISREG(found.st_mode):
             return FileEntry(name, name, faults=(self._describe_file("it is not a regular file"),))
-        return FileEntry(name, self._name(path), path, found.st_size, found.st_mode)
+        base = self._root if path.is_relative_to(self._root) else self._within
+        real = path.relative_to(base).as_posix()
+        return FileEntry(name, real, path, found.st_size, found.st_mode)
 
     def _describe_file(self, what: str) -> str:
         return f"{self._listed_by} names it, and {what}" if self._listed_by else what
@@ -138,10 +140,6 @@ class FolderTree:
         path = Path(os.path.normpath(self._root / name))
         inside = path.is_relative_to(self._root) or path.is_relative_to(self._within)
         return path if inside else None
-
-    def _name(self, path: Path) -> str:
-        inside = path.is_relative_to(self._root)
-        return path.relative_to(self._root if inside else self._within).as_posix()
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
         """Yield the first bytes of these files."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 
 from binary_checks.model import (
     Accepted,
@@ -87,16 +87,6 @@ def of_broken_source(path: str) -> str:
     return f"syntax {path}"
 
 
-def of_missing_folder(folder: str) -> str:
-    """Return the cause for a folder of libraries that is missing from the package as a whole."""
-    return f"lost folder {folder}"
-
-
-def of_unreached_folder(folder: str) -> str:
-    """Return the cause for a folder that objects need but to which no search path leads."""
-    return f"no search path to {folder or '.'}"
-
-
 Known = Callable[[], Directories]
 """Returns the folders of a package; a function, because few packages need them."""
 
@@ -106,7 +96,7 @@ def of_need(edge: Edge, known: Known, layout: Layout) -> str:
     there = edge.resolved or next(iter(edge.elsewhere), "")
     if there:
         place = _IN_FRAMEWORK.sub("", layout.shorten_label(there))
-        return of_unreached_folder(place.rpartition("/")[0])
+        return f"no search path to {place.rpartition('/')[0] or '.'}"
     return _find_missing_folder(edge.searched, known, layout) or of_library(edge.needed)
 
 
@@ -117,14 +107,8 @@ def of_missing_file(path: str, known: Known, layout: Layout) -> str:
 
 
 def _find_missing_folder(folders: tuple[str, ...], known: Known, layout: Layout) -> str:
-    missing = (each for each in _find_grafted(folders) if each not in known())
-    return next((of_missing_folder(layout.shorten(each)) for each in missing), "")
-
-
-@lru_cache(maxsize=1024)
-def _find_grafted(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the folders that repair tools create; cached, as thousands of needs share them."""
-    return tuple(each for each in folders if each.endswith(_GRAFTED))
+    missing = (each for each in folders if each.endswith(_GRAFTED) and each not in known())
+    return next((f"lost folder {layout.shorten(each)}" for each in missing), "")
 
 
 def of_init_function(name: str) -> str:

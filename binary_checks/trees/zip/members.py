@@ -81,9 +81,8 @@ def locate(
         return start, ()
     extra = rest[name_length:]
     faults = (
-        *_compare_names(entry, rest[:name_length], flags),
-        *(_judge_local(entry, version, flags, extra)),
-        *_compare_methods(entry, method, flags),
+        *_compare_header(entry, rest[:name_length], method, flags),
+        *_judge_local(entry, version, flags, extra),
         *_compare_sums(entry, sums, extra, bool(flags & DESCRIPTOR)),
     )
     end = start + entry.compressed_size
@@ -101,6 +100,18 @@ def _is_plain(entry: ZipEntry) -> bool:
     _, _, flags, method, _, packed, size, *_ = entry
     common = method == DEFLATED and not flags & (_ENCRYPTED | DESCRIPTOR)
     return common and packed < FULL and size < FULL and size <= packed * _MAXIMUM_RATIO
+
+
+def _compare_header(entry: ZipEntry, raw_name: bytes, method: int, flags: int) -> Iterator[str]:
+    if raw_name != entry.raw_name:
+        yield f"its local header calls it {decode_name(raw_name, flags)[0]!r}"
+    if method != entry.method:
+        yield (
+            f"its local header says compression method {method},"
+            f" the central directory {entry.method}"
+        )
+    if (flags ^ entry.flags) & _ENCRYPTED:
+        yield "its local header and the central directory disagree on whether it is encrypted"
 
 
 def _judge_local(entry: ZipEntry, version: int, flags: int, extra: bytes) -> Iterator[str]:
@@ -134,21 +145,6 @@ def _judge_end(
         end += length
     if end < limit:
         yield f"{limit - end} bytes after its data belong to no member"
-
-
-def _compare_names(entry: ZipEntry, raw_name: bytes, flags: int) -> Iterator[str]:
-    if raw_name != entry.raw_name:
-        yield f"its local header calls it {decode_name(raw_name, flags)[0]!r}"
-
-
-def _compare_methods(entry: ZipEntry, method: int, flags: int) -> Iterator[str]:
-    if method != entry.method:
-        yield (
-            f"its local header says compression method {method},"
-            f" the central directory {entry.method}"
-        )
-    if (flags ^ entry.flags) & _ENCRYPTED:
-        yield "its local header and the central directory disagree on whether it is encrypted"
 
 
 def _compare_sums(
