@@ -47,12 +47,19 @@ def ask(libraries: Libraries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return ask
 
 
-def test_a_library_answers_with_its_version(libraries: Libraries) -> None:
+def test_a_library_answers_with_its_version_and_a_damaged_file_is_its_problem_alone(
+    libraries: Libraries, tmp_path: Path
+) -> None:
     for library in libraries_of(Format.ELF):
         answer = libraries.ask(library, PLAIN)
         assert answer.library.startswith(f"{library.name} ")
         assert answer.reading[""]["needed"] == ["libc.so.6"]
         assert not answer.reason
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(PLAIN.read_bytes()[:100])
+    pyelftools, lief = libraries_of(Format.ELF)
+    assert libraries.ask(pyelftools, damaged).reason
+    assert isinstance(libraries.ask(lief, damaged), LibraryAnswer)
 
 
 def test_a_crash_is_named_and_the_next_question_is_answered(ask: Ask) -> None:
@@ -111,14 +118,6 @@ def test_nothing_is_imported_from_the_current_folder(
     monkeypatch.setattr(sys, "path", ["", str(here), *sys.path])
     assert all(libraries.ask(each, PLAIN).reading for each in libraries_of(Format.ELF))
     assert not (tmp_path / "ran").exists()
-
-
-def test_a_damaged_file_is_the_librarys_problem_alone(libraries: Libraries, tmp_path: Path) -> None:
-    damaged = tmp_path / "damaged"
-    damaged.write_bytes(PLAIN.read_bytes()[:100])
-    pyelftools, lief = libraries_of(Format.ELF)
-    assert libraries.ask(pyelftools, damaged).reason
-    assert isinstance(libraries.ask(lief, damaged), LibraryAnswer)
 
 
 def test_none_of_the_libraries_is_loaded_where_nobody_asks() -> None:

@@ -22,8 +22,14 @@ from fixtures.environments import PURE, open_offline, read_wheel
 from fixtures.slow import slow
 
 
-@pytest.fixture(params=["uv", *slow("pip")])
-def python(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the package's wheel."""
+    return tmp_path_factory.mktemp("wheel")
+
+
+@pytest.fixture(scope="module", params=["uv", *slow("pip")])
+def python(request: pytest.FixtureRequest, folder: Path) -> Iterator[Path]:
     """The interpreter of an environment with the package in it."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "pip":
@@ -38,7 +44,7 @@ def python(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
             **script,
         }
         wheel = build_wheel(
-            tmp_path, members=members, tags=PURE, entry_points=points, root_is_purelib=True
+            folder, members=members, tags=PURE, entry_points=points, root_is_purelib=True
         )
         with open_offline(wheel) as environment:
             yield environment.python
@@ -55,10 +61,10 @@ def open_existing(python: Path) -> InstalledPlace:
     return InstalledPlace(PlaceSettings(python=python, timeout=60))
 
 
-def test_its_record_is_that_of_its_wheel(python: Path, tmp_path: Path) -> None:
+def test_its_record_is_that_of_its_wheel(python: Path, folder: Path) -> None:
     package = read(python)
     assert [member for member in package.members if member.faults] == []
-    assert record_sha256(package) == record_sha256(read_wheel(next(tmp_path.glob("*.whl"))))
+    assert record_sha256(package) == record_sha256(read_wheel(next(folder.glob("*.whl"))))
 
 
 def test_it_is_imported_from_where_it_lies(python: Path) -> None:
@@ -118,5 +124,6 @@ def test_a_sandbox_shows_no_folder_that_holds_a_home_or_hides_in_one(
     with open_existing(python) as environment:
         environment.install(package)
         shown = environment.limits.visible
+    (site / "a.pth").unlink()
     assert source in shown
     assert not {path.resolve() for path in map(Path, lines[:-2])} & {p.resolve() for p in shown}

@@ -111,7 +111,7 @@ def test_an_import_that_hangs_is_ended(runtime: Path, tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path, "while True: pass")
     place = place_in(runtime, wheel)
     place.install(wheel)
-    place.timeout = 2
+    place.timeout = 1
     assert import_demo(place, wheel).outcome is Ending.HUNG
 
 

@@ -110,7 +110,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "options", [["--binary-sandbox=off"], ["--binary-static"], ["--binary-static", "-n", "2", "-d"]]
+    "options", [["--binary-sandbox=off"], ["--binary-static"], ["--binary-static", "-n", "1", "-d"]]
 )
 def test_nothing_of_it_runs_and_one_line_says_so(
     folder: Path, mark: Path, options: list[str]
@@ -137,7 +137,8 @@ def test_known_problems_that_it_accepts_are_announced(folder: Path) -> None:
 
 
 def test_named_it_runs(folder: Path, mark: Path) -> None:
-    result = run(folder, "--binary-profile", "pyproject.toml", "--binary-sandbox=off")
+    asked = ("--binary-profile", "pyproject.toml", "--binary-sandbox=off", "-k", "snippet")
+    result = run(folder, *asked)
     assert mark.read_text().split()[0] == "checks"
     assert "snippet" in mark.read_text()
     assert "was found automatically" not in result.stdout

@@ -16,6 +16,7 @@ import pytest
 from fixtures.build_wheel import build_wheel
 from fixtures.gpu.answers import HOST, SOUND, THOROUGH
 from fixtures.installation import find_site, install_by_hand
+from fixtures.slow import slow
 from tests.plugin.conftest import TRY_AGAIN, Run, run_command
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +167,7 @@ def test_a_wrong_answer_fails_it_and_a_gap_too(
         ),
     ],
 )
-@pytest.mark.parametrize("required", [True, False])
+@pytest.mark.parametrize("required", [True, *slow(False)])
 def test_a_host_or_a_build_that_cannot_is_never_a_pass(
     run: Run, given: list[str], case: tuple[str, list[object], str, int], required: bool
 ) -> None:

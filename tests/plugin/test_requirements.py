@@ -41,10 +41,6 @@ def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_what_a_required_wheel_brings_is_found(folder: Path, run: Run) -> None:
     run(CHECK).assert_outcomes(skipped=1)
     run(CHECK, "--binary-with-requirements").assert_outcomes(passed=1)
-    run(CHECK, "--binary-requirements-folder", "kept").assert_outcomes(passed=1)
-    assert [path.name for path in (folder / "kept").rglob("*.whl")] == [
-        "x_runtime-1.0-py3-none-manylinux_2_17_x86_64.whl"
-    ]
 
 
 def test_an_index_that_lacks_it_is_an_error_and_no_problem_of_the_package(
@@ -59,12 +55,14 @@ def test_an_index_that_lacks_it_is_an_error_and_no_problem_of_the_package(
     )
 
 
-def test_inspect_shows_what_a_required_wheel_brings(
+def test_inspect_shows_what_a_required_wheel_brings_and_keeps_it_in_the_folder_that_is_given(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["inspect", NAME, "--json", "--binary-requirements-folder", "kept"]) == 0
     (edge,) = json.loads(capsys.readouterr().out)["linkage"]
     assert edge["resolved"] == "wheel:x-runtime:lib/python3.11/site-packages/x/libx.so.1"
+    (kept,) = (folder / "kept").rglob("*.whl")
+    assert kept.name == "x_runtime-1.0-py3-none-manylinux_2_17_x86_64.whl"
 
 
 def test_a_file_in_place_of_the_folder_is_a_usage_error(

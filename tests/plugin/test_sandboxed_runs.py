@@ -65,6 +65,7 @@ def test_without_one_the_environment_is_withheld(
 
 
 @linux
+@pytest.mark.slow
 def test_plain_pytest_keeps_its_environment_and_says_that_nothing_holds(
     pytester: pytest.Pytester, spy: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from binary_checks import examine, judge
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
+from fixtures.slow import slow
 from tests.plugin.conftest import Run, healthy
 
 NATIVE = build_elf(exports=(ElfSymbol("PyInit__native"),), needed=("libc.so.6",))
@@ -41,7 +42,7 @@ def reporting(*formats: str) -> list[str]:
     return [word for each in formats for word in ("--binary-report", f"{each}:{each}")]
 
 
-@pytest.mark.parametrize("tag", TAGS.values(), ids=TAGS)
+@pytest.mark.parametrize("tag", [*slow(TAGS["Windows on ARM 32"]), TAGS["FreeBSD"]])
 def test_code_whose_loader_is_not_simulated_passes_nowhere(
     pytester: pytest.Pytester, run: Run, tag: str
 ) -> None:
