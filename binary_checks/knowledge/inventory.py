@@ -45,23 +45,23 @@ class NeededLibrary:
 
     name: str
     origin: Origin
-    needed_by: tuple[str, ...] = ()  # paths
+    needed_by: tuple[str, ...]  # paths
     # distributions that contain the library; if it was not found, those that may contain it
-    distributions: tuple[str, ...] = ()
-    found: bool = False
+    distributions: tuple[str, ...]
+    found: bool
     # the promised systems that have the library, if not all do: "Windows 10 1903 and later"
-    partly: str = ""
+    partly: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CppInterface:
     """The C++ standard library that the package was compiled with, by symbols and headers."""
 
-    versions: tuple[str, ...] = ()  # the newest needed versions: "GLIBCXX_3.4.29", "CXXABI_1.3.13"
-    new_strings: int = 0  # number of objects that use libstdc++'s std::__cxx11::string
-    old_strings: int = 0  # number of objects that use libstdc++'s old std::string
-    libraries: tuple[str, ...] = ()  # names of needed C++ libraries
-    toolset: tuple[int, int] | None = None  # the newest version of Microsoft's linkers
+    versions: tuple[str, ...]  # the newest needed versions: "GLIBCXX_3.4.29", "CXXABI_1.3.13"
+    new_strings: int  # number of objects that use libstdc++'s std::__cxx11::string
+    old_strings: int  # number of objects that use libstdc++'s old std::string
+    libraries: tuple[str, ...]  # names of needed C++ libraries
+    toolset: tuple[int, int] | None  # the newest version of Microsoft's linkers
 
 
 _CPP = ("libstdc++", "libc++", "msvcp1", "vcruntime1")

@@ -366,10 +366,10 @@ class CompiledModules(ProbeReport):
     """All importable Python files of a package, compiled where it is installed."""
 
     version: Minor  # of the Python that compiled them
-    broken: tuple[BrokenSource, ...] = ()
-    more_broken: int = 0  # number of further files that do not compile
-    uncompiled: tuple[UnparsedSource, ...] = ()
-    unfollowed: str = ""  # why a module may import more of the broken files; "" if no module may
+    broken: tuple[BrokenSource, ...]
+    more_broken: int  # number of further files that do not compile
+    uncompiled: tuple[UnparsedSource, ...]
+    unfollowed: str  # why a module may import more of the broken files; "" if no module may
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -49,9 +49,9 @@ class Policy:
     """The oldest version of the libc that a user may have."""
     libraries: frozenset[str]
     """Sonames that a package may need from the system, including the dynamic loader's."""
-    versions: Mapping[str, frozenset[str]] = field(hash=False)
+    versions: Mapping[str, frozenset[str]]
     """Allowed symbol versions by prefix: ``{"GLIBC": {"2.2.5", "2.3"}, ...}``."""
-    forbidden_symbols: Mapping[str, frozenset[str]] = field(hash=False)
+    forbidden_symbols: Mapping[str, frozenset[str]]
     """Soname -> symbols that the library has on some systems only."""
     aliases: tuple[str, ...]
     """Older names of the tag: ``("manylinux2014",)``."""
@@ -94,12 +94,12 @@ class SystemLibrary:
     """
 
     soname: str
-    symbols: Mapping[str, frozenset[str]] = field(hash=False)
+    symbols: Mapping[str, frozenset[str]]
     """Symbol name -> the version nodes that export it; ``""`` for an unversioned export."""
     versions: frozenset[str]
     """Every version node that the library defines, including those without symbols."""
     # symbol name -> the library that had it before the release of the newest of its nodes
-    moved: Mapping[str, str] = field(default_factory=dict, hash=False)
+    moved: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

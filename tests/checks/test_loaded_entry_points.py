@@ -117,6 +117,7 @@ def test_a_command_that_cannot_be_loaded(
         ("import sys; sys.exit('install more')", "so it is not known whether the command works"),
         ("import os; os._exit(3)", "so it is not known whether the command works"),
         ("raise RuntimeError('cannot connect to display')", "it may need a display"),
+        ("raise ImportError('libGL.so.1: cannot open it')", "it may need a display"),
         (
             "raise ModuleNotFoundError('tkinter', name='tkinter')",
             "this Python was built without tkinter",

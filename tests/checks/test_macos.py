@@ -122,8 +122,8 @@ def test_code_for_what_the_tag_promises_is_quiet(
 
 
 def test_what_tags_cannot_say_since_macos_11_is_noted_unless_it_shall_count() -> None:
-    library, package = macho_file(minimum_os="12.3"), _wheel("macosx_12_0_x86_64")
-    told = "its x86_64 code is built for macOS 12.3, but macosx_12_0_x86_64 promises 12.0"
+    library, package = macho_file(minimum_os="11.3"), _wheel("macosx_11_0_x86_64")
+    told = "its x86_64 code is built for macOS 11.3, but macosx_11_0_x86_64 promises 11.0"
     assert list(macos.minimum_os_above_tag(library, package)) == [Note(sentence=told)]
     assert list(macos.minimum_os_above_tag(library, package, exact=True)) == [
         too_new(library, told)

@@ -44,7 +44,8 @@ def test_a_script_that_was_not_read_is_not_inspected() -> None:
 
 
 def judge_script(folder: Path, content: bytes, **fields: Any) -> list[Finding]:
-    members = {"demo/__init__.py": "", "demo-1.0.data/scripts/tool": content}
+    members = {"demo/__init__.py": "", "demo-1.0.data/scripts/healthy": b"#!python\n"}
+    members["demo-1.0.data/scripts/tool"] = content
     return list(foreign_interpreter(*read(folder, members, **fields)))
 
 

@@ -88,6 +88,11 @@ def test_where_nothing_of_an_accelerator_is_found_a_name_counts_more() -> None:
     assert "accelerator" not in values("demo-1.0-py3-none-any.whl")
 
 
+def test_a_name_that_contradicts_the_bytes_counts_less() -> None:
+    native = elf_file("demo/_x.so", needed=needs("libcudart.so.12"))
+    assert values(f"demo-1.0+rocm6.2-{TAGS}", native)["accelerator"] == "cuda 12"
+
+
 def sample(*toolkits: tuple[str, int]) -> ObjectDetails:
     target = DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90")
     groups = (CubinGroup(target=target, toolkit=name, count=count) for name, count in toolkits)

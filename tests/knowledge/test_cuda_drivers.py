@@ -43,6 +43,7 @@ def test_machine_code_runs_on_older_drivers_than_ptx_of_the_same_toolkit() -> No
         of_major = lowest_driver(f"12.{minor}", "linux")
         assert of_major == "525.60.13"
         assert is_newer_driver(driver_of_toolkit(f"12.{minor}", "linux"), of_major)
+        assert not is_newer_driver(of_major, of_major)
 
 
 def test_each_toolkit_of_a_major_version_has_a_newer_driver_than_the_one_before() -> None:

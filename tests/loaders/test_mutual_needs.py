@@ -100,3 +100,15 @@ def test_what_another_root_has_loaded_before_is_no_part_of_what_a_library_finds_
     closures = dict(linkage.closures)
     assert closures[f"demo/ext_b{SUFFIX}"][1:] == ("demo/lib/deep/libdeep.so", lost.path)
     assert closures[f"demo/ext_c{SUFFIX}"][1:] == (lost.path,)
+
+
+def test_a_name_stays_with_the_first_library_that_has_it() -> None:
+    needed = ("libx.so", "$ORIGIN/sub/libx.so", "libz.so")
+    linkage = link(
+        library(f"demo/ext{SUFFIX}", *needed, runpath=("$ORIGIN", "$ORIGIN/sub")),
+        library("demo/libx.so", name="libx.so"),
+        library("demo/sub/libx.so", name="libx.so"),
+        library("demo/sub/libz.so", "libx.so", name="libz.so", runpath=("$ORIGIN",)),
+    )
+    (edge,) = linkage.edges_of("demo/sub/libz.so", "x86_64")
+    assert (edge.resolved, edge.shadowed) == ("demo/libx.so", "demo/sub/libx.so")

@@ -139,6 +139,7 @@ def test_what_lies_beside_it_is_found_by_name(tmp_path: Path) -> None:
     neighbour = read_neighbour("liby")
     assert neighbour is not None
     assert [item.path for item in neighbour.objects] == ["lib/liby.so.1"]
+    assert [member.sha256 for member in neighbour.members] == [""]
     assert read_neighbour("libz") is None
 
 
