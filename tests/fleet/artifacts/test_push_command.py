@@ -57,14 +57,14 @@ def test_it_is_pushed_found_and_pulled(tmp_path: Path, capsys: pytest.CaptureFix
     assert ARTIFACT.run([*map(str, push(url, wheel))]) == 0
     again = capsys.readouterr().out
     assert again.startswith(f"{wheel.name}: was kept already, already in test (")
-    found = run("find", "--store", url, "--where", "python=3.12", "--json")
-    (row,) = json.loads(found.stdout)["artifacts"]
+    assert ARTIFACT.run(["find", "--store", url, "--where", "python=3.12", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["artifacts"]
     assert (row["artifact"]["file_name"], row["channels"]) == (wheel.name, ["test"])
-    pulled = run("pull", tmp_path / "out", "--store", url, "--where", "python=3.12")
-    assert (pulled.returncode, pulled.stderr) == (0, "")
+    words = ["pull", str(tmp_path / "out"), "--store", url, "--where"]
+    assert ARTIFACT.run([*words, "python=3.12"]) == 0
+    assert capsys.readouterr().err == ""
     assert (tmp_path / "out" / wheel.name).read_bytes() == wheel.read_bytes()
-    words = ["pull", str(tmp_path / "out"), "--store", url, "--where", "variant=cu130"]
-    assert ARTIFACT.run(words) == 1
+    assert ARTIFACT.run([*words, "variant=cu130"]) == 1
     missing = capsys.readouterr()
     assert missing.out == ""
     assert missing.err == (

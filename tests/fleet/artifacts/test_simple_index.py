@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import unquote, urljoin
@@ -262,12 +261,3 @@ def test_the_order_of_members_is_none_of_the_index() -> None:
 def test_times_are_spelled_as_installers_want_them(text: str, spelled: str) -> None:
     assert format_upload_time(text.replace(".5+", ".500000+")) == spelled
     assert (parse_upload_time(text.replace(".5+", ".500000+")) is None) is (spelled == "")
-
-
-def test_names_stand_in_links_as_urls_have_them() -> None:
-    found = index_of(wheel("demo-1!2.0+a.b-py3-none-any.whl"))
-    for page in (PAGE, "simple/release/files.html"):
-        href = links(found, page)[0]["href"] or ""
-        assert re.fullmatch(
-            r"(\.\./)+files/[a-z0-9-]+/[0-9a-f]{64}/[A-Za-z0-9.%_-]+#sha256=.*", href
-        )

@@ -27,6 +27,7 @@ from binary_checks.fleet.store import (
     withdrawn_name,
 )
 from fixtures.build_wheel import build_wheel
+from fixtures.slow import slow
 from tests.fleet.artifacts.made_verdicts import make_key
 from tests.fleet.artifacts.release_desk import BAD, GATE, GOOD, Desk
 
@@ -98,8 +99,14 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("attested", ["before", "after"])
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(
+    ("name", "attested"),
+    [
+        *((name, "after") for name in TEXTS),
+        ("system", "before"),
+        *slow(*((name, "before") for name in TEXTS if name != "system")),
+    ],
+)
 def test_no_field_of_a_document_may_be_changed_after_the_push(
     desk: Desk, name: str, attested: str
 ) -> None:

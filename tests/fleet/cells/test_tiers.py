@@ -171,6 +171,7 @@ SMALL = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(SMALL, st.sampled_from((("pr", 1), ("merge", 2))))
 def test_a_tier_is_at_most_three_cells_larger_than_the_smallest(
     rows: list[tuple[str, str, str]], asked: tuple[str, int]

@@ -13,7 +13,7 @@ pytest.importorskip("yaml")
 from binary_checks.command import main
 from binary_checks.errors import ProfileError
 from binary_checks.fleet.ci.pipeline import CiRun, choose_jobs, find_run
-from tests.fleet.ci.ci_files import HOSTED, PROJECT, format_jobs, make, read_outputs
+from tests.fleet.ci.ci_files import HOSTED, PROJECT, make, read_outputs
 
 GPU_CELL = "torch-linux-x86_64-3.12-cu126"
 CPU_CELL = "torch-linux-x86_64-3.12-cpu"
@@ -83,16 +83,6 @@ def test_a_label_of_a_pull_request_narrows_it_and_adds_to_it(
     monkeypatch.setenv("BINARY_CHECKS_LABELS", "cells only: python=2.7")
     assert main(["cells", "--ci", "github"]) == 4
     assert "BINARY_CHECKS_LABELS 'python=2.7' matches no cell" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("system", HOSTED)
-def test_a_system_without_a_machine_for_a_cell_is_one_line(system: str) -> None:
-    text = re.sub(rf"(?m)^{system} = (?!.*macos).*\n", "", PROJECT)
-    with pytest.raises(ProfileError) as caught:
-        format_jobs(system, make(text))
-    said = str(caught.value)
-    assert f"runners: {system} has no machine for torch-linux-x86_64-3.11-cu126" in said
-    assert "\n" not in said
 
 
 @pytest.mark.usefixtures("folder")

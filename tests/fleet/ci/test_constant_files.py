@@ -103,7 +103,7 @@ def test_no_script_has_a_value_of_a_cell_or_an_expression(system: str) -> None:
     assert not [script for script in scripts if "{{" in script or "<<" in script]
 
 
-ODD = """a: b # c 'd' "e" {f} *g &h !i %j @k \\ ä ☃ {{ x }} [[ settings ]] [% y %] [# z #]"""
+ODD = """a: b $HOME # c 'd' "e" {f} *g &h !i %j @k \\ ä ☃ {{ x }} [[ settings ]] [% y %] [# z #]"""
 
 
 @pytest.mark.parametrize("name", ["AWS_REGION", "YES", "NULL"])

@@ -165,17 +165,6 @@ def test_secrets_are_hidden_from_what_does_not_read_them() -> None:
     assert {name.split()[0] for name, call in calls.items() if "context" in call} == {"publish"}
 
 
-def test_variables_of_every_job_are_there_as_they_are() -> None:
-    pipeline = make(PROJECT.replace('"eu-central-1"', '"$HOME"'))
-    jobs = load(format_jobs("circleci", pipeline))["jobs"].values()
-    assert {job["environment"]["AWS_REGION"] for job in jobs} == {"$HOME"}
-
-
-def test_nothing_is_published_for_a_pull_request() -> None:
-    text = format_jobs("circleci", make(), "pr")
-    assert not [name for name in circleci_calls(text, "pr") if "publish" in name]
-
-
 # -- limits
 
 

@@ -28,7 +28,7 @@ pytest.importorskip("duckdb")
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    return make_nights(tmp_path_factory.mktemp("store") / "store", cells=12, nights=6)
+    return make_nights(tmp_path_factory.mktemp("store") / "store", cells=8, nights=4)
 
 
 def hud(store: Path, out: Path, *options: str) -> int:

@@ -13,11 +13,6 @@ from binary_checks.errors import StoreError
 from binary_checks.fleet.store import Store, Stored, open_store
 
 
-def test_an_object_is_read_as_it_was_created(store: Store) -> None:
-    assert store.create("night=2026-11-20/plan.json", b"the plan")
-    assert store.read("night=2026-11-20/plan.json") == b"the plan"
-
-
 def test_the_content_of_a_file_is_taken_too(store: Store, tmp_path: Path) -> None:
     (tmp_path / "facts").write_bytes(b"x" * 3_000_000)
     assert store.create("facts/aa/aa.json.gz", tmp_path / "facts")
