@@ -471,27 +471,6 @@ def unlisted_placeholder(package: CondaPackage) -> Iterator[Finding]:
         yield Problem(path=each.path, sentence=sentence, level=level)
 
 
-@check(level=Level.WARNING)
-def build_folder_named(package: CondaPackage) -> Iterator[Finding]:
-    """A text file names a folder of the build machine.
-
-    These folders are ``feedstock_root``, ``conda-bld``, ``croot`` and ``_build_env``, which has the
-    build's own compilers. Objects do not count, as their assertions contain paths of sources; nor
-    does ``direct_url.json``, in which pip records what it installed.
-
-    Why: the folder does not exist on users' systems: a CMake file, a ``.pc`` file or a ``*-config``
-    script leads builds to a compiler or a folder that is not there.
-    Fix: remove the path in the recipe, or replace it by one below the prefix.
-    Level: only code that opens the path fails; often it is a mere note of how the package was
-    built.
-    """
-    for each in package.build_paths:
-        if not (each.prefix or each.binary or each.path.endswith("/direct_url.json")):
-            yield Problem(
-                path=each.path, sentence=f"names {elide(each.text)}, a path of the build machine"
-            )
-
-
 def _require_rows(package: CondaPackage) -> tuple[CondaPath, ...]:
     if not package.rows:
         raise NotApplicable("no file of it has a placeholder")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
-from fnmatch import fnmatchcase
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
@@ -17,7 +16,6 @@ from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.configurations import (
     find_day,
     judge_age,
-    same_version,
 )
 from binary_checks.knowledge.tags import compare_architectures
 from binary_checks.model import (
@@ -202,45 +200,6 @@ def stale_publication(publication: Publication, *, days: int = 3) -> Iterator[Fi
         yield NotInspected(sentence=reason)
     elif sentence := judge_age(found[1], datetime.now(timezone.utc).date(), days, found[0]):
         yield Problem(sentence=sentence)
-
-
-@check(enabled=False)
-def unexpected_publication(publication: Publication, *, expected: str = "") -> Iterator[Finding]:
-    """The version that is published is not the one that the profile expects.
-
-    The option ``expected`` names it; a local label counts, as in ``2.15.0+cpu``.
-
-    Why: the upload of a new version failed, or an index serves another project's file.
-    Fix: look for the job that uploads, and for the channel that it uploads to.
-    Level: users get another version than the one that was released.
-    """
-    if not expected:
-        yield NotInspected(sentence="no version to compare with: the option expected is not set")
-    elif not publication.version:
-        yield NotInspected(sentence=f"the version of {publication.file_name} is not known")
-    elif not same_version(expected, publication.version):
-        yield Problem(sentence=f"its version is {publication.version}, not {expected} as expected")
-
-
-@check(enabled=False)
-def published_file_too_large(
-    file: PublishedFile, *, limit: int = 0, limits: Mapping[str, int] = {}
-) -> Iterator[Finding]:
-    """A published file is larger than the profile allows.
-
-    The option ``limit`` is in bytes. ``limits`` sets other limits by globs on the file name; the
-    first that matches decides.
-
-    Why: users cancel the download, or their build times out.
-    Fix: strip debug information, drop duplicate libraries, split off optional parts.
-    Level: the project itself set the limit.
-    """
-    name, size = file.package.file_name, file.package.size
-    allowed = next((most for glob, most in limits.items() if fnmatchcase(name, glob)), limit)
-    if not allowed:
-        yield NotInspected(sentence="no limit is set: the option limit is 0")
-    elif size > allowed:
-        yield Problem(sentence=f"is {size} bytes, but the limit is {allowed}")
 
 
 @check

@@ -529,8 +529,7 @@ class BuildPath:
 
     path: str  # the file that contains the path, spelled as in the archive
     text: str  # the first such path in the file, shortened
-    prefix: str = ""
-    """The placeholder with which the path begins; "" for another folder of the build machine."""
+    prefix: str = ""  # the placeholder with which the path begins; "" if it does not end there
     count: int = 1  # number of such paths in the file
     cramped: int = 0
     """Number of these paths that are followed by text without a NUL: replacing them by a shorter

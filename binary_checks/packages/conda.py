@@ -288,13 +288,10 @@ def outline(tree: Tree, reader: ObjectReader) -> CondaPackage:
 # Paths of the build machine, found in the bytes of a package while they are streamed.
 #
 # conda-build and rattler-build pad the prefix in which they build with ``_placehold`` to 255
-# characters; older tools used ``anaconda1anaconda2anaconda3``. Other paths of the build contain
-# ``feedstock_root``, ``conda-bld`` or ``croot``. In object files only prefixes are searched, since
-# nearly all object files contain paths of sources in assertions. Bytecode is skipped, because no
+# characters; older tools used ``anaconda1anaconda2anaconda3``. Bytecode is skipped, because no
 # program opens the paths in it.
 
 PLACEHOLDERS = (b"_placehold_placehold", b"anaconda1anaconda2anaconda3")
-_FOLDERS = (b"feedstock_root", b"_build_env", b"/conda-bld/", b"/croot/")
 _OBJECTS = (
     b"\x7fELF",
     b"MZ",
@@ -345,9 +342,9 @@ class _File:
     """The paths found in one file, and the unfinished end of its content."""
 
     def __init__(self, words: tuple[bytes, ...]) -> None:
-        self._more = words
         self._own = re.compile("|".join(re.escape(word.decode()) for word in words) or "(?!)")
-        self._words: tuple[bytes, ...] = ()
+        self._words = (*PLACEHOLDERS, *words)
+        self._begun = False
         # bytes to search again, and the number of these that were searched
         self._rest, self._done = b"", 0
         self._binary, self._interpreter = False, ""
@@ -355,12 +352,11 @@ class _File:
 
     def see(self, piece: bytes) -> None:
         """Search the next piece, but not its end, which may continue in the following piece."""
-        if piece and not self._words:
+        if piece and not self._begun:
+            self._begun = True
             script = _SHEBANG.match(piece)
             self._interpreter = script[1].decode("utf-8", "replace") if script else ""
-            is_object = piece.startswith(_OBJECTS)
-            self._words = (*PLACEHOLDERS, *self._more, *(() if is_object else _FOLDERS))
-            self._binary = is_object or b"\0" in piece[:_BEGINNING]
+            self._binary = piece.startswith(_OBJECTS) or b"\0" in piece[:_BEGINNING]
         self._look(self._rest + piece, whole=False)
 
     def describe(self, name: str) -> Iterator[BuildPath]:

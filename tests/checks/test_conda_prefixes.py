@@ -9,7 +9,6 @@ import pytest
 
 from binary_checks import objects
 from binary_checks.checks.conda import (
-    build_folder_named,
     placeholder_without_room,
     short_placeholder,
     text_placeholder_in_binary,
@@ -132,23 +131,3 @@ def test_unlisted_placeholder_is_quiet_on_what_is_listed_and_on_bytecode(tmp_pat
 def test_unlisted_placeholder_is_quiet_on_binary_files_for_windows(tmp_path: Path) -> None:
     item = package(tmp_path, "Library/bin/x.bin", DATA, subdir="win-64")
     assert problems(unlisted_placeholder(item)) == []
-
-
-FOLDER = "/home/conda/feedstock_root/build_artifacts/x_1/_build_env/bin/cc"
-
-
-def test_build_folder_named_fires_on_text(tmp_path: Path) -> None:
-    item = package(tmp_path, "lib/cmake/x.cmake", f'set(CC "{FOLDER}")\n')
-    assert problems(build_folder_named(item)) == [("lib/cmake/x.cmake", Level.ERROR)]
-
-
-def test_build_folder_named_is_quiet_on_what_pip_writes(tmp_path: Path) -> None:
-    item = package(tmp_path, "lib/x.dist-info/direct_url.json", f'{{"url": "file://{FOLDER}"}}')
-    assert problems(build_folder_named(item)) == []
-
-
-def test_build_folder_named_is_quiet_on_objects_and_relative_paths(tmp_path: Path) -> None:
-    item = package(tmp_path, "lib/x.so", build_elf() + FOLDER.encode())
-    assert problems(build_folder_named(item)) == []
-    item = package(tmp_path, "lib/x.cmake", 'set(CC "${PREFIX}/_build_env")\n', name="other")
-    assert problems(build_folder_named(item)) == []

@@ -16,13 +16,11 @@ from binary_checks.checks.published import (
     index_metadata_differs,
     index_python_differs,
     index_size_differs,
-    published_file_too_large,
     published_for_another_system,
     published_name_disagrees,
     published_record_differs,
     published_tags_disagree,
     stale_publication,
-    unexpected_publication,
     yanked_file,
 )
 from binary_checks.errors import NotApplicable
@@ -94,7 +92,6 @@ def test_a_healthy_file_is_left_in_peace() -> None:
         assert list(compare(file, listed)) == []
     assert list(yanked_file(listed)) == []
     assert list(stale_publication(listed)) == []
-    assert list(unexpected_publication(listed, expected="1.0")) == []
 
 
 @pytest.mark.parametrize(("reason", "said"), [("", "no reason is given"), ("broken", "broken")])
@@ -130,25 +127,6 @@ def test_without_a_date_in_its_version_its_upload_counts(stated: dict[str, str],
 def test_a_file_of_which_nobody_says_the_day_is_not_inspected(stated: dict[str, str]) -> None:
     (found,) = stale_publication(publication(**stated))
     assert isinstance(found, NotInspected)
-
-
-def test_another_version_than_expected_is_published() -> None:
-    found = sentences(unexpected_publication(publication(), expected="1.1"))
-    assert found == ["its version is 1.0, not 1.1 as expected"]
-    assert list(unexpected_publication(publication(), expected="1.0.0")) == []
-    (unset,) = unexpected_publication(publication())
-    assert isinstance(unset, NotInspected)
-
-
-def test_a_file_larger_than_allowed_is_found_before_it_is_downloaded() -> None:
-    file = published(wheel(size=2000))
-    assert sentences(published_file_too_large(file, limit=1999)) == [
-        "is 2000 bytes, but the limit is 1999"
-    ]
-    assert list(published_file_too_large(file, limit=2000)) == []
-    assert list(published_file_too_large(file, limit=1, limits={"demo-*": 2000})) == []
-    (unset,) = published_file_too_large(file)
-    assert isinstance(unset, NotInspected)
 
 
 def test_a_size_that_is_not_the_stated_one_is_found() -> None:

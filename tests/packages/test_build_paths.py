@@ -55,13 +55,6 @@ def test_the_interpreter_of_a_script_is_told_from_its_text(step: int) -> None:
     assert (script.shebang, text.shebang) == (True, False)
 
 
-def test_other_folders_of_the_build_count_in_text_alone() -> None:
-    path = "/home/conda/feedstock_root/build_artifacts/x_1/_build_env/bin/cc"
-    (found,) = scan(f"CC={path}\n".encode())
-    assert (found.prefix, found.text) == ("", path)
-    assert scan(BINARY + path.encode() + b"\0") == []
-
-
 @pytest.mark.parametrize("text", ["a placeholder", "x = '_placehold_placehold' * 9"])
 def test_a_word_is_no_path(text: str) -> None:
     assert scan(text.encode()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
@@ -29,7 +28,6 @@ from binary_checks.knowledge.library_names import (
     is_debug_runtime,
     is_driver_library,
     is_driver_soname,
-    is_grafted_name,
     is_redistributable,
     strip_graft,
 )
@@ -50,7 +48,6 @@ from binary_checks.model import (
     ElfFile,
     Ending,
     Finding,
-    Format,
     ImportOpenings,
     Linkage,
     Note,
@@ -62,7 +59,6 @@ from binary_checks.model import (
     Problem,
     RefusedAnswers,
     RefusingDriverReport,
-    Rule,
     StatedToolkits,
     Step,
     ToolkitClaim,
@@ -268,111 +264,6 @@ def _judge_copy(
         sentence=f"is {copy} in place of the user's driver{how}: only the user's own matches "
         "the kernel module; leave it out",
     )
-
-
-# Whether a user's directory with another CUDA can replace the package's libraries.
-
-_LIBRARIES = (
-    "libcublas*",
-    "libcudart*",
-    "libcudnn*",
-    "libcufft*",
-    "libcufile*",
-    "libcupti*",
-    "libcurand*",
-    "libcusolver*",
-    "libcusparse*",
-    "libcutensor*",
-    "libnccl*",
-    "libnvJitLink*",
-    "libnvrtc*",
-    "libnvshmem*",
-    "libnvToolsExt*",
-    "libnvjpeg*",
-    "libnpp*",
-)
-_GIVE = "give wheels that provide them (--binary-with), or use --binary-with-requirements"
-_REPLACEABLE = frozenset({Rule.RUNPATH, Rule.SYSTEM})
-
-
-@check(enabled=False)
-def hijackable_library(
-    linkage: Linkage, package: Package, *, libraries: tuple[str, ...] = _LIBRARIES
-) -> Iterator[Finding]:
-    """A directory in LD_LIBRARY_PATH can replace the package's library with another one.
-
-    The check reports libraries that would be replaced if a directory with older ones came first:
-    those found through a DT_RUNPATH, or only on the system. Libraries found through a DT_RPATH, or
-    already loaded, would not be replaced. ``libraries`` are globs on needed names, by default
-    CUDA's. Off by default: LD_LIBRARY_PATH is meant to precede RUNPATH, which linkers write by
-    default. If an object of a required wheel is the cause, it is only noted.
-
-    Why: machines with a CUDA toolkit often have it in LD_LIBRARY_PATH; then libnvJitLink, cuDNN or
-    NCCL of that toolkit is loaded with the package's other libraries, and the import fails with
-    "undefined symbol", or results are wrong.
-    Fix: ``patchelf --force-rpath --set-rpath`` or ``-Wl,--disable-new-dtags``; or make an object
-    with a DT_RPATH need the library itself, before the one with the RUNPATH does.
-    Level: users with another CUDA in LD_LIBRARY_PATH cannot import the package, or get wrong
-    results.
-    """
-    if linkage.format != Format.ELF:
-        raise NotApplicable("on Windows, Python does not search PATH for a module's dependencies")
-    require_cuda(package, linkage)
-    yield from find_unloaded(linkage, package)
-    runpaths = {i.path for i in package.objects_of(ElfFile) if i.runpath not in {(), ("",)}}
-    loadings = find_loadings(linkage)
-    imported = find_imported(package, ())
-    before = {o for loading in loadings if loading.root in imported for o in loading.objects}
-    found: dict[tuple[str, str], Edge] = {}
-    for loading in loadings:
-        seen = set() if loading.root in imported else before
-        for edge in _find_open_doors(loading, libraries, runpaths, seen):
-            found.setdefault((edge.path, edge.needed), edge)
-    for edge in found.values():
-        yield _accuse_edge(edge)
-    unknown = {edge.needed for edge in linkage.edges if _is_to_come(edge)}
-    if names := name_first(sorted(name for name in unknown if _fits(name, libraries)), 8):
-        yield NotInspected(sentence=f"the dependencies of {names} are unknown: {_GIVE}")
-
-
-def _find_open_doors(
-    loading: Loading,
-    libraries: tuple[str, ...],
-    runpaths: set[str],
-    before: set[str],
-) -> Iterator[Edge]:
-    """Yield needs of libraries that the loader searches for only after LD_LIBRARY_PATH."""
-    loaded = {*before, loading.root}
-    for edge in loading.edges():
-        found = loading.find(edge)
-        is_loaded = found is not None and found in loaded
-        if found is not None:
-            loaded.add(found)
-        if not is_loaded and _fits(edge.needed, libraries):
-            to_come = edge.path in runpaths and _is_to_come(edge)
-            if edge.rule in _REPLACEABLE or to_come:
-                yield edge
-
-
-def _fits(name: str, libraries: tuple[str, ...]) -> bool:
-    asked_for = any(fnmatchcase(name, each) for each in libraries)
-    return asked_for and not is_driver_library(name) and not is_grafted_name(name)
-
-
-def _is_to_come(edge: Edge) -> bool:
-    """Whether a required wheel that was not given may provide the library."""
-    return edge.resolved is None and bool(edge.may_come_with and edge.searched)
-
-
-def _accuse_edge(edge: Edge) -> Problem | Note:
-    by = "only the system" if edge.rule is Rule.SYSTEM else "a RUNPATH"
-    sentence = (
-        f"finds {edge.needed} by {by}: directories in LD_LIBRARY_PATH come first, and a library "
-        "of another CUDA there replaces it; use patchelf --force-rpath"
-    )
-    if edge.path.startswith("wheel:"):
-        return Note(path=edge.path, sentence=sentence)
-    return Problem(path=edge.path, sentence=sentence, facts=(edge.needed,))
 
 
 # Faults of a CUDA build on hosts with an NVIDIA driver that does not start.
