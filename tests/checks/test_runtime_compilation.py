@@ -252,17 +252,6 @@ def test_syntax_that_only_a_branch_imports_may_be_newer(judge_older: Judge) -> N
     assert found == []
 
 
-def test_large_files_without_imports_hide_nothing(judge_older: Judge) -> None:
-    members = {
-        "demo/__init__.py": "from . import core, data\n",
-        "demo/data.py": "# a table\n" + f"x = '{'z' * 999}'\n" * 5000,
-        "demo/core.py": "from . import new\n",
-        "demo/new.py": "if (a := 1): pass\n",
-    }
-    ((path, _, level),) = told(judge_older(members, metadata=requiring(">=3.7")))
-    assert (path, level) == ("demo/new.py", Level.ERROR)
-
-
 def test_imports_that_are_not_followed_to_the_end_are_no_pass(compiled: Compile) -> None:
     members = {
         "demo/__init__.py": "from . import long\n",

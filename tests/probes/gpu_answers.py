@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from binary_checks.model import ProbeAnswer
+from binary_checks.model import Conditions, ProbeAnswer
+from binary_checks.places import HostPlace, PlaceSettings
+from fixtures.environments import PYTHON
 
 HOST = """{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 0, "cuda": 13000,
 "driver": "580.95.05", "devices": [{"name": "NVIDIA H200", "capability": "9.0", "memory": 1}]}"""
@@ -59,3 +62,22 @@ def listed(*names: str, alone: tuple[str, ...] = (), thorough: tuple[str, ...] =
         for name in names
     ]
     return json.dumps({"steps": rows})
+
+
+class Answering(HostPlace):
+    """A place whose probes answer as they are told to, in turn."""
+
+    def __init__(self, *answers: ProbeAnswer) -> None:
+        super().__init__(PlaceSettings(python=PYTHON, timeout=60))
+        self.answers, self.asked = list(answers), list[Mapping[str, Any]]()
+
+    def run(
+        self,
+        script: str | Path,
+        request: Mapping[str, object],
+        *,
+        timeout: float | None = None,
+        conditions: Conditions | None = None,
+    ) -> ProbeAnswer:
+        self.asked.append(request)
+        return self.answers.pop(0)

@@ -35,7 +35,10 @@ def test_a_step_is_left_out_by_its_name(listed: tuple[GpuStep, ...]) -> None:
     "steps",
     [
         [],
+        "x",
         [5],
+        [{"no": 1}],
+        [{"name": "x"}],
         [{"name": "svd", "bound": 1e12}],
         [{"name": "svd", "bound": float("nan")}],
         [{"name": "svd", "bound": "60"}],

@@ -16,7 +16,6 @@ from binary_checks.errors import (
     GatherError,
     HostUnfit,
     NotApplicable,
-    ProfileError,
     Unavailable,
 )
 from binary_checks.model import (
@@ -267,14 +266,6 @@ def test_a_step_without_any_answer_is_our_own_fault(
         use_gpu(environment, environment.wheel, torch_work(), BUILD)
 
 
-def test_a_step_that_does_not_exist_cannot_be_left_out(
-    environment: FilledPlace, stand_in: Any
-) -> None:
-    stand_in(list=listed("rnn"))
-    with pytest.raises(ProfileError, match="leave_out: no step 'rnm'"):
-        use_gpu(environment, environment.wheel, torch_work(leave_out=("rnm",)), BUILD)
-
-
 def test_snippets_are_run_by_the_real_probe(
     environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -355,15 +346,6 @@ def test_an_odd_answer_is_no_traceback(
     report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
     assert {step.name for step in report.steps} == {"svd", "rnn", "versions"}
     assert not all(step.outcome is Ending.OK for step in report.steps)
-
-
-@pytest.mark.parametrize("odd", ["x", 3, [3], [{"name": "x"}], [{"no": 1}]], ids=str)
-def test_steps_that_cannot_be_listed_are_our_own_fault(
-    environment: FilledPlace, stand_in: Any, odd: object
-) -> None:
-    stand_in(list=json.dumps({"steps": odd}))
-    with pytest.raises(GatherError, match="the steps on a GPU cannot be listed"):
-        use_gpu(environment, environment.wheel, torch_work(), BUILD)
 
 
 def test_after_the_first_kernel_hangs_nothing_more_is_tried(

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
-import sys
-from collections.abc import Iterator
-from shutil import which
 from struct import pack
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -24,6 +20,7 @@ from binary_checks.model import (
     DeviceKind,
     Ending,
     NvrtcReport,
+    ProbeAnswer,
     Step,
 )
 from binary_checks.probes.gpu_compilers.reader import (
@@ -31,9 +28,8 @@ from binary_checks.probes.gpu_compilers.reader import (
     list_machine_targets,
     name_machine_code,
 )
-from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, FilledPlace, open_offline, within
 from fixtures.values import elf_file, wheel
+from tests.probes.gpu_answers import Answering
 from tests.probes.test_scripts import load
 
 
@@ -176,132 +172,76 @@ def test_a_cubin_is_known_by_its_header(start: bytes, architecture: str) -> None
     assert name_machine_code("no number") == ""
 
 
-SOURCE = """
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-const char *nvrtcGetErrorString(int e) { return e ? "NVRTC_ERROR_COMPILATION" : "NVRTC_SUCCESS"; }
-int nvrtcVersion(int *major, int *minor) { *major = 13; *minor = 2; return 0; }
-int nvrtcGetNumSupportedArchs(int *n) { *n = 2; return 0; }
-int nvrtcGetSupportedArchs(int *a) { a[0] = 80; a[1] = 90; return 0; }
-static char asked[80];
-int nvrtcCreateProgram(void **p, const char *s, const char *n, int k, void *h, void *i) {
-  return *p = asked, 0;
-}
-int nvrtcGetProgramLogSize(void *p, size_t *n) { *n = 6; return 0; }
-int nvrtcGetProgramLog(void *p, char *log) { strcpy(log, "wrong"); return 0; }
-int nvrtcCompileProgram(void *p, int n, const char **o) {
-  strcpy(asked, o[0] + strlen("--gpu-architecture=sm_"));
-  const char *how = getenv("HOW") ? getenv("HOW") : "";
-  if (!strcmp(how, "hangs")) for (;;) pause();
-  if (!strcmp(how, "crashes")) abort();
-  if (!strcmp(how, "leaves")) _exit(0);
-  return !strcmp(how, "refuses") && !strcmp(asked, "90") ? 6 : 0;
-}
-int nvrtcGetCUBINSize(void *p, size_t *n) { *n = 64; return 0; }
-int nvrtcGetCUBIN(void *p, char *cubin) {
-  static const char start[] = "\\x7f" "ELF\\2\\1\\1\\x41\\x08";
-  memset(cubin, 0, 64);
-  if (getenv("HOW") && !strcmp(getenv("HOW"), "garbage")) return 0;
-  memcpy(cubin, start, 9);
-  cubin[18] = (char) 190;
-  cubin[49] = (char) atoi(asked);
-  return 0;
-}
-"""
-MODULE = """
-import ctypes, os
-path = os.path.join(os.path.dirname(__file__), "lib", "libnvrtc.so.13")
-version = "13.2"
-def behave(how):
-    os.environ["HOW"] = how
-    ctypes.CDLL(None).setenv(b"HOW", how.encode(), 1)
-    ctypes.CDLL(path)
-def refuse():
-    raise OSError("libnvrtc.so.13: cannot open shared object file")
-"""
-compiled = pytest.mark.skipif(
-    sys.platform != "linux" or not which("gcc"), reason="needs a C compiler on Linux"
+LIBRARY = "/site/nvidia/libnvrtc.so.13"
+
+
+@pytest.mark.parametrize(
+    ("load", "answer"),
+    [
+        ("", {"lying": ["/site/nvidia/libnvrtc.so.13"]}),
+        ("json.no", {"refusal": "AttributeError", "lying": ["/site/nvidia/libnvrtc.so.13"]}),
+        ("json.mapped()", {"library": LIBRARY, "version": "13.2"}),
+    ],
+    ids=["not loaded", "refused", "loaded"],
 )
+def test_the_package_is_made_to_load_its_library(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, load: str, answer: dict[str, Any]
+) -> None:
+    mapped: list[str] = []
+    monkeypatch.setattr("json.mapped", lambda: mapped.append(LIBRARY), raising=False)
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: StandIn(90, cubin=head(90)))
+    monkeypatch.setattr("os.walk", lambda _: [("/site/nvidia", [], ["libnvrtc.so.13", "a.py"])])
+    process = {
+        "list_mapped": lambda: mapped,
+        "describe_exception": lambda error, _: type(error).__name__,
+    }
+    stages: list[str] = []
+    record = SimpleNamespace(enter=lambda stage, _: stages.append(stage))
+    asked = {"module": "json", "load": load, "targets": [], "site_packages": "/site"}
+    found: dict[str, Any] = {}
+    script.use_nvrtc(asked, found, record, process)
+    assert {**found, **answer} == found
+    assert stages[:2] == ["import json", *[load] * bool(load)]
+    assert len(found["compilations"]) == ("library" in answer)
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FilledPlace]:
-    folder = tmp_path_factory.mktemp("nvrtc")
-    (folder / "nvrtc.c").write_text(SOURCE, encoding="utf-8")
-    library = folder / "libnvrtc.so.13"
-    subprocess.run(("gcc", "-shared", "-fPIC", "-w", "-o", library, folder / "nvrtc.c"), check=True)
-    members = {"fake/__init__.py": MODULE, "fake/lib/libnvrtc.so.13": library.read_bytes()}
-    path = build_wheel(folder, name="fake", tags=PURE, members=members)
-    with open_offline(path) as opened:
-        yield opened
-
-
-def ask(environment: FilledPlace, how: str, *, value: object = "13.2") -> NvrtcReport:
-    load = f"fake.behave({how!r})" if how else ""
+def ask(*said: ProbeAnswer, value: str | None = "13.2") -> tuple[NvrtcReport, Answering]:
     request = CudaRequest(
-        module=Code("fake"),
-        nvrtc=Code("fake.refuse()" if how == "absent" else load),
-        version=Code("fake.version"),
-        architectures=Code("fake.flags"),
+        module=Code("fake"), version=Code("fake.version"), architectures=Code("fake.flags")
     )
     answers = CudaReport(
         python="",
         answers=(
-            Answer(question="fake.version", value=value),  # type: ignore[arg-type]
+            Answer(question="fake.version", value=value),
             Answer(question="fake.flags", value="sm_80 compute_90"),
         ),
     )
-    return compile_kernels(environment, environment.wheel, request, answers)
+    place = Answering(ProbeAnswer(answer={"stage": ""}), *said)
+    return compile_kernels(place, wheel("fake-1.0-py3-none-any.whl"), request, answers), place
 
 
-@pytest.mark.slow
-@compiled
-class TestALibraryThatWasBuilt:
-    def test_compiles_what_the_package_reports(self, environment: FilledPlace) -> None:
-        found = ask(environment, "well")
-        assert found.step == Step(name="NVRTC")
-        assert (found.library, found.version) == ("fake/lib/libnvrtc.so.13", "13.2")
-        assert found.reported == found.supported == ("sm_80", "sm_90")
-        assert found.compilations == (
-            Compilation(target="sm_80", made="sm_80"),
-            Compilation(target="sm_90", made="sm_90"),
-        )
-
-    def test_refuses_one_architecture(self, environment: FilledPlace) -> None:
-        assert ask(environment, "refuses").compilations == (
-            Compilation(target="sm_80", made="sm_80"),
-            Compilation(target="sm_90", error="NVRTC_ERROR_COMPILATION: wrong"),
-        )
-
-    def test_returns_what_is_no_cubin(self, environment: FilledPlace) -> None:
-        made = [each.made for each in ask(environment, "garbage").compilations]
-        assert made == ["", ""]
-
-    @pytest.mark.parametrize(
-        ("how", "outcome", "detail"),
-        [
-            ("hangs", Ending.HUNG, "4 s"),
-            ("crashes", Ending.CRASHED, "SIGABRT"),
-            ("leaves", Ending.EXITED, "exit status 0"),
-        ],
+def test_what_the_package_reports_is_compiled_and_the_answers_are_read() -> None:
+    rows = [{"target": "sm_80", "head": head(80).hex()}, {"target": "sm_90", "error": "wrong"}]
+    told = {"library": LIBRARY, "version": "13.2", "supported": ["sm_80"], "compilations": rows}
+    found, place = ask(ProbeAnswer(answer={"state": "finished", "stage": "", **told}))
+    assert place.asked[1]["targets"] == found.reported == ("sm_80", "sm_90")
+    assert found.step == Step(name="NVRTC")
+    assert (found.library, found.version, found.supported) == (LIBRARY, "13.2", ("sm_80",))
+    assert found.compilations == (
+        Compilation(target="sm_80", made="sm_80"),
+        Compilation(target="sm_90", error="wrong"),
     )
-    def test_does_not_come_back(
-        self, environment: FilledPlace, how: str, outcome: Ending, detail: str
-    ) -> None:
-        found = ask(within(environment, 4), how)
-        assert found.step.outcome is outcome
-        assert found.step.detail.startswith(detail)
-        assert (found.stage, found.compilations) == ("NVRTC's compilation for sm_80", ())
 
-    def test_is_not_loaded(self, environment: FilledPlace) -> None:
-        found = ask(environment, "")
-        assert (found.library, found.unloaded) == ("", ("fake/lib/libnvrtc.so.13",))
-        found = ask(environment, "absent")
-        assert found.refusal == (
-            "OSError: libnvrtc.so.13: cannot open shared object file (fake/__init__.py:10)"
-        )
 
-    def test_is_not_asked_for_a_build_without_cuda(self, environment: FilledPlace) -> None:
-        with pytest.raises(NotApplicable, match="the build is not for CUDA"):
-            ask(environment, "well", value=None)
+def test_a_library_that_is_not_loaded_or_does_not_come_back_is_told() -> None:
+    stage = {"stage": "NVRTC's compilation for sm_80"}
+    found, _ = ask(ProbeAnswer(answer=stage, outcome=Ending.CRASHED, detail="SIGABRT"))
+    assert (found.step.outcome, found.stage) == (Ending.CRASHED, stage["stage"])
+    told = {"state": "finished", "lying": [LIBRARY], "refusal": "OSError: no"}
+    found, _ = ask(ProbeAnswer(answer=told))
+    assert (found.library, found.unloaded, found.refusal) == ("", (LIBRARY,), "OSError: no")
+
+
+def test_a_build_without_cuda_is_not_asked() -> None:
+    with pytest.raises(NotApplicable, match="the build is not for CUDA"):
+        ask(value=None)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from shutil import which
 from typing import Any
 
@@ -13,7 +12,6 @@ import pytest
 
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
-    Conditions,
     Ending,
     ProbeAnswer,
     PtxLink,
@@ -22,10 +20,10 @@ from binary_checks.model import (
     PtxText,
     PtxTexts,
 )
-from binary_checks.places import HostPlace, PlaceSettings
 from binary_checks.probes.gpu_compilers.reader import find_kernel, link_all, link_ptx, read_link
 from fixtures.build_wheel import build_wheel
-from fixtures.environments import PURE, PYTHON, FilledPlace, open_offline, within
+from fixtures.environments import PURE, FilledPlace, open_offline, within
+from tests.probes.gpu_answers import Answering
 from tests.probes.test_nvrtc_kernels import head
 
 KERNELS = b"""\
@@ -136,25 +134,6 @@ def test_the_kernel_of_a_line_is_the_last_that_begins_before_it() -> None:
 def test_the_kernel_is_found_in_a_time_that_grows_with_the_text_alone() -> None:
     hostile = b".func (\n" * 200_000  # took minutes
     assert find_kernel(hostile + KERNELS, 200_007) == "_Z3onev"
-
-
-class Answering(HostPlace):
-    """A place whose probes answer as they are told to, in turn."""
-
-    def __init__(self, *answers: ProbeAnswer) -> None:
-        super().__init__(PlaceSettings(python=PYTHON, timeout=60))
-        self.answers, self.asked = list(answers), list[Mapping[str, Any]]()
-
-    def run(
-        self,
-        script: str | Path,
-        request: Mapping[str, object],
-        *,
-        timeout: float | None = None,
-        conditions: Conditions | None = None,
-    ) -> ProbeAnswer:
-        self.asked.append(request)
-        return self.answers.pop(0)
 
 
 def answer(outcome: Ending = Ending.OK, detail: str = "", **told: Any) -> ProbeAnswer:

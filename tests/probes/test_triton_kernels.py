@@ -22,8 +22,9 @@ from binary_checks.model import (
 )
 from binary_checks.probes.gpu_compilers.reader import compile_with_triton
 from fixtures.values import wheel
+from tests.probes.gpu_answers import Answering
 from tests.probes.test_nvrtc_kernels import head
-from tests.probes.test_ptx_links import Answering, answer
+from tests.probes.test_ptx_links import answer
 from tests.probes.test_scripts import load
 
 UNKNOWN = "ptxas fatal   : Value 'sm_50' is not defined for option 'gpu-name'"
