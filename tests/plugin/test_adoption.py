@@ -108,6 +108,7 @@ def test_an_expired_entry_says_that_and_that_its_problem_is_still_there(
     result.stdout.fnmatch_lines(
         [f"{CHECK}: {NAME}: {said}; fix the problem, or renew the entry {where}"]
     )
+    result.stdout.no_fnmatch_line("*matched nothing*")
 
 
 def test_an_entry_whose_problem_is_gone_says_so(pytester: pytest.Pytester, run: Run) -> None:

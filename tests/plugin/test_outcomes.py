@@ -71,34 +71,6 @@ def test_an_accepted_problem_is_an_expected_failure(pytester: pytest.Pytester, r
     result.stdout.fnmatch_lines(["XFAIL *::absolute-search-path - 1 accepted: issue 7"])
 
 
-def test_a_waiver_that_matches_nothing_is_a_problem(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyprojecttoml(
-        """
-        [[tool.binary_checks.known_problems]]
-        check = "absolute-search-path"
-        reason = "long gone"
-        """
-    )
-    result = run(healthy(pytester.path))
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["absolute-search-path: *'long gone' matched nothing*"])
-
-
-def test_an_expired_waiver_accepts_nothing(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyprojecttoml(
-        """
-        [[tool.binary_checks.known_problems]]
-        check = "absolute-search-path"
-        reason = "until the next release"
-        expires = 2020-01-01
-        """
-    )
-    result = run(faulty(pytester.path))
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert [line for line in result.outlines if line.startswith(LINE) and "/tmp/build" in line]
-    result.stdout.no_fnmatch_line("*matched nothing*")
-
-
 def test_a_waiver_of_a_check_that_did_not_run_is_not_stale(
     pytester: pytest.Pytester, run: Run
 ) -> None:
