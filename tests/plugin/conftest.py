@@ -22,6 +22,7 @@ import pytest
 
 import binary_checks
 from binary_checks.command import main
+from binary_checks.places import index_settings
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex, serve_only_index
@@ -113,5 +114,6 @@ def run_command(*arguments: str | Path) -> pytest.RunResult:
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIndex]:
     """An index that is all that pip's settings name, and an empty cache."""
+    monkeypatch.setattr(index_settings, "has_pip", lambda: False)  # its variables are enough
     with serve_only_index(monkeypatch, tmp_path / "cache") as index:
         yield index

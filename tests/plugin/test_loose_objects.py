@@ -46,7 +46,10 @@ def test_one_file_with_a_fault_fails(tmp_path: Path) -> None:
 
 def test_a_folder_is_a_package_for_the_command_alone(pytester: pytest.Pytester, run: Run) -> None:
     build(pytester.path)
-    assert judge(pytester.path, "build").stdout.startswith("build/: fit")
+    result = judge(pytester.path, "build", "--binary-report", "json:result.json")
+    assert result.stdout.startswith("build/: fit")
+    (package,) = json.loads((pytester.path / "result.json").read_text())["packages"]
+    assert package["file_name"] == "build/"
     assert run("build", "-q", static=False).ret == pytest.ExitCode.NO_TESTS_COLLECTED
     assert run("folder:build", "-q").ret == pytest.ExitCode.OK
 
@@ -69,14 +72,6 @@ def test_an_unpacked_wheel_has_the_problems_of_the_wheel(tmp_path: Path) -> None
     lines = [line for line in of_folder.stdout.splitlines() if line.startswith("absolute-")]
     assert lines
     assert all(line in of_file for line in lines)
-
-
-def test_facts_of_a_folder_are_those_of_its_files(tmp_path: Path) -> None:
-    build(tmp_path)
-    result = judge(tmp_path, "build", "--binary-report", "json:result.json")
-    assert result.returncode == 0, result.stderr
-    (package,) = json.loads((tmp_path / "result.json").read_text())["packages"]
-    assert package["file_name"] == "build/"
 
 
 def test_a_folder_that_is_not_there_or_has_no_objects_is_the_users_mistake(tmp_path: Path) -> None:
