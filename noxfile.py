@@ -15,7 +15,7 @@ from nox.command import CommandFailed
 
 nox.needs_version = ">=2025.5.1"
 nox.options.default_venv_backend = "uv|virtualenv"
-nox.options.sessions = ["tests", "lint", "typing"]
+nox.options.sessions = ["gate"]
 nox.options.error_on_missing_interpreters = False
 nox.options.download_python = "never"
 
@@ -108,20 +108,6 @@ def gate(session: nox.Session) -> None:
             failed.append(run.__name__)
     if failed:
         session.error(f"failed: {', '.join(failed)}")
-
-
-@nox.session
-def lint(session: nox.Session) -> None:
-    """Check style and format."""
-    session.install(*group("lint"))
-    run_linters(session)
-
-
-@nox.session
-def typing(session: nox.Session) -> None:
-    """Check the types, as the oldest Python that we support sees them."""
-    session.install(*group("typing"))
-    run_mypy(session)
 
 
 @nox.session
