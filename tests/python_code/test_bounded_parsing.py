@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -54,10 +53,8 @@ def test_a_file_of_many_bytes_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("make", [text_rows.lambdas_in_function, text_rows.nested_functions])
-def test_a_file_below_the_limits_takes_little_time(make: Callable[[int], str]) -> None:
-    started = time.process_time()
-    tabulate(make(1_500).encode())
-    assert time.process_time() - started < 10
+def test_a_file_below_the_limits_is_parsed(make: Callable[[int], str]) -> None:
+    assert tabulate(make(1_500).encode()).symbols.get_identifiers()
 
 
 def test_a_file_of_long_texts_is_parsed() -> None:

@@ -188,11 +188,6 @@ def test_local_headers_are_compared_with_the_directory(tmp_path: Path) -> None:
     ]
 
 
-def test_a_data_descriptor_is_no_fault(tmp_path: Path) -> None:
-    built = with_entry(tmp_path, Entry("demo/x", b"abc", data_descriptor=True))
-    assert faults_of(built, "demo/x") == [()]
-
-
 def test_sizes_in_zip64_fields_are_read(tmp_path: Path) -> None:
     path = build_wheel(tmp_path)
     with (
@@ -261,11 +256,6 @@ def test_a_folder_is_told_by_its_name(tmp_path: Path) -> None:
     (item,) = (m for m in read(built).members if m.archive_name == "demo/empty/")
     assert item.is_directory
     assert item.faults == ()
-
-
-def test_names_outside_ascii_are_read(tmp_path: Path) -> None:
-    built = with_entry(tmp_path, Entry("demo/données.txt", b""))
-    assert faults_of(built, "demo/données.txt") == [()]
 
 
 def test_empty_blocks_do_not_hide_an_object(tmp_path: Path) -> None:
