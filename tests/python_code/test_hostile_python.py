@@ -81,11 +81,6 @@ def test_what_the_parser_warns_of_is_not_shown() -> None:
     assert shown == []
 
 
-def test_a_large_file_is_left_alone() -> None:
-    with pytest.raises(LeftAloneError, match="more than 1048576 are not parsed"):
-        find_openings(b"#" * (1 << 20) + b"\n")
-
-
 PIECES = st.sampled_from(
     [
         "a = CDLL(__file__)", "f(*a, **b)", "os.path.join(a, 'b')", "def f(a, b=f()): return b",
