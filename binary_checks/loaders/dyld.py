@@ -142,11 +142,6 @@ class Dyld(Loader[MachOFile]):
         needed = {need.name for need in library.needed} if library.two_level_namespace else ()
         return _LOADING_NOTHING.intersection(needed)
 
-    def system_needs(self, name: str) -> tuple[str, ...]:
-        """Return nothing: the exports of a library include its re-exports."""
-        del name
-        return ()
-
     def _search(self, library: MachOFile, rest: str, handed: SearchPath) -> SearchResult[MachOFile]:
         """Replace ``@rpath`` by each run path."""
         systems, ending = self._system_by_leaf.get(leaf_name(rest), ()), f"/{rest}"

@@ -144,11 +144,6 @@ class ElfLoader(Loader[ElfFile]):
         """Return the C library, and further libraries that every Python has loaded."""
         return {name: f"system:{name}" for name in self.rules.preloaded(self.target.libraries)}
 
-    def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Return nothing: a policy's libraries have export data, and all others are unknown."""
-        del library
-        return ()
-
     def system_needs(self, name: str) -> tuple[str, ...]:
         """Return the needs of a system library."""
         return self.rules.system_needs(name, self.target.libraries)

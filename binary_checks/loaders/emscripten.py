@@ -117,16 +117,6 @@ class EmscriptenLoader(Loader[WasmFile]):
         """Return nothing: the main module is not a library."""
         return {}
 
-    def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Return nothing: no system library is without data."""
-        del library
-        return ()
-
-    def system_needs(self, name: str) -> Iterable[str]:
-        """Return nothing: there are no system libraries."""
-        del name
-        return ()
-
 
 def _expand(element: str, directory: str) -> str | None:
     """Return the directory in the prefix; None for one of the runtime's file system.

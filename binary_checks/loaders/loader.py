@@ -86,21 +86,27 @@ class Loader(ABC, Generic[ObjectT]):
         Values are labels (``system:NAME``, ``python:NAME``), keys are names.
         """
 
-    @abstractmethod
     def symbol_prefixes(self, library: str) -> tuple[str, ...]:
         """Return prefixes of symbols that belong only to this system library.
 
-        They are used for libraries without export data.
+        They are used for libraries without export data, which only macOS has: elsewhere an import
+        names its library, or matches by version.
         """
+        del library
+        return ()
 
     def never_flat(self, library: ObjectT) -> Collection[str]:
         """Return system libraries that cannot define symbols which the object binds to none."""
         del library
         return ()
 
-    @abstractmethod
     def system_needs(self, name: str) -> Iterable[str]:
-        """Return the needs of a system library, regardless of its folder."""
+        """Return the needs of a system library, regardless of its folder.
+
+        Only ELF looks symbols up in libraries that the object itself does not need.
+        """
+        del name
+        return ()
 
 
 # Search paths. One object may name thousands of directories, need thousands of libraries, and hand

@@ -107,16 +107,6 @@ class WindowsLoader(Loader[PeFile]):
         python = self.target.interpreter
         return {name: f"python:{name}" for name in python.libraries} if python else {}
 
-    def symbol_prefixes(self, library: str) -> tuple[str, ...]:
-        """Return nothing: each import names its library."""
-        del library
-        return ()
-
-    def system_needs(self, name: str) -> tuple[str, ...]:
-        """Return nothing: each import names its library, so only direct needs matter."""
-        del name
-        return ()
-
     def _look_for(self, library: PeFile, name: str, handed: SearchPath) -> SearchResult[PeFile]:
         if _API_SET.fullmatch(name):
             return self._ask_schema(name)
