@@ -11,7 +11,6 @@ from binary_checks.errors import Unavailable
 from binary_checks.knowledge.cuda import (
     cudas_of,
     cudas_of_files,
-    is_newer_driver,
     lowest_driver,
 )
 from binary_checks.knowledge.inventory import newest_stable_symbol
@@ -254,7 +253,7 @@ def nvidia_driver(old: Build, new: Build) -> Iterator[Change]:
         return
     before, after = _driver_of(old, was), _driver_of(new, now)
     if before != after:
-        raised = is_newer_driver(after, before)
+        raised = read_numbers(after) > read_numbers(before)
         yield Change(
             severity=Severity.BREAK if raised else Severity.INFO,
             sentence=f"needs NVIDIA driver {after} or later, for CUDA {now}; "

@@ -24,6 +24,7 @@ from binary_checks.knowledge.library_names import (
     cuda_of_name,
     is_cuda_library,
     is_driver_library,
+    is_grafted_path,
     is_nvidia_library,
 )
 from binary_checks.knowledge.tags import read_claims
@@ -535,7 +536,6 @@ _KINDS_OF_PACKAGES = {
     "UnpackedWheel": "wheel",
     "SingleObject": "object",
 }
-_GRAFTED = re.compile(r"(?:^|/)[^/]*\.(?:libs|dylibs)/")
 _FEW = 10  # symbols of one std::string are ignored if the other has this many times more
 
 
@@ -681,7 +681,7 @@ def _claim_cxx_abi(package: Package, loaded: Sequence[ObjectFile]) -> Claimed:
     counts = Counter[str]()
     seen: dict[str, str] = {}
     for item in loaded:
-        if not isinstance(item, ElfFile) or _GRAFTED.search(item.path):
+        if not isinstance(item, ElfFile) or is_grafted_path(item.path):
             continue
         for value, count in zip(("cxx11", "pre-cxx11"), find_strings(item), strict=True):
             if count:

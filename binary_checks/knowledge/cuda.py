@@ -230,11 +230,6 @@ def exceeds_driver(needed: str, driver: str) -> bool:
     return one[:length] > other[:length]
 
 
-def is_newer_driver(one: str, other: str) -> bool:
-    """Return whether ``one`` is a newer driver version than ``other``."""
-    return read_numbers(one) > read_numbers(other)
-
-
 # A package's answers about CUDA, and why an answer is missing.
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain, islice
 from typing import Final, NamedTuple, TypeAlias
 
 from binary_checks.errors import NotApplicable
@@ -281,8 +282,7 @@ def _matches(name: str, target: DeviceTarget) -> bool:
 
 def number_of(target: DeviceTarget) -> int:
     """Return the number of an NVIDIA architecture, or 0 if unknown."""
-    number = target.architecture.removeprefix("sm_").rstrip("af?")
-    return int(number) if target.kind in DRIVEN and number.isdecimal() else 0
+    return _number(target.architecture) if target.kind in DRIVEN else 0
 
 
 def newest_ptx(group: DeviceContainers) -> int:
@@ -383,7 +383,7 @@ def choose_texts(sizes: Sequence[PtxSize], most: int) -> tuple[int, ...]:
         key=lambda each: (-_number(sizes[each].architecture), sizes[each].size, each),
     )
     chosen, left = [], most
-    for place in _from_both_ends(order):
+    for place in islice(chain.from_iterable(zip(order, reversed(order), strict=True)), len(order)):
         text = sizes[place]
         targets = choose_targets(text.architecture, _RECENT)
         cost = text.size * max(1, len(limit_targets(targets, text.size, most)))
@@ -393,17 +393,8 @@ def choose_texts(sizes: Sequence[PtxSize], most: int) -> tuple[int, ...]:
     return tuple(sorted(chosen))
 
 
-def _from_both_ends(order: list[int]) -> Iterable[int]:
-    first, last = 0, len(order) - 1
-    while first <= last:
-        yield order[first]
-        if first < last:
-            yield order[last]
-        first, last = first + 1, last - 1
-
-
 def _number(architecture: str) -> int:
-    match = re.fullmatch(r"sm_(\d{1,4})[af]?", architecture)
+    match = re.fullmatch(r"sm_(\d{1,4})[af?]?", architecture)
     return int(match[1]) if match else 0
 
 

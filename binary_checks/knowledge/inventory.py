@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum
 
-from binary_checks.knowledge.library_names import is_grafted_name, toolset_of
+from binary_checks.knowledge.library_names import is_grafted_path, toolset_of
+from binary_checks.knowledge.linked_libraries import find_whence
 from binary_checks.knowledge.python_libraries import find_python_symbols
 from binary_checks.knowledge.tags import find_newest_nodes, is_loaded
 from binary_checks.model import (
@@ -22,6 +22,7 @@ from binary_checks.model import (
     ObjectFile,
     Package,
     PeFile,
+    Whence,
     is_extension,
     parse_extension_name,
 )
@@ -30,21 +31,12 @@ from binary_checks.systems import stable_abi
 # Libraries that a package needs from elsewhere, and libraries that it contains.
 
 
-class Origin(str, Enum):
-    """The origin of a needed library that is not in the package."""
-
-    SYSTEM = "system"
-    PYTHON = "python"
-    REQUIRED = "required distribution"
-    MISSING = "missing"
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NeededLibrary:
     """A library that objects of the package need, but the package does not contain."""
 
     name: str
-    origin: Origin
+    whence: Whence
     needed_by: tuple[str, ...]  # paths
     # distributions that contain the library; if it was not found, those that may contain it
     distributions: tuple[str, ...]
@@ -69,33 +61,24 @@ _CPP = ("libstdc++", "libc++", "msvcp1", "vcruntime1")
 
 def list_needed(linkage: Linkage) -> tuple[NeededLibrary, ...]:
     """Return needed libraries that are not in the package, by origin and name."""
-    groups: dict[tuple[Origin, str], list[Edge]] = {}
+    groups: dict[tuple[Whence, str], list[Edge]] = {}
     for edge in linkage.edges:
-        if (origin := _origin_of(edge)) is not None:
-            groups.setdefault((origin, edge.needed), []).append(edge)
-    order = list(Origin)
+        if (whence := find_whence(edge)) is not Whence.BUNDLED:
+            groups.setdefault((whence, edge.needed), []).append(edge)
+    order = list(Whence)
     return tuple(
         NeededLibrary(
             name=name,
-            origin=origin,
+            whence=whence,
             needed_by=tuple(dict.fromkeys(edge.path for edge in edges)),
             distributions=tuple(sorted({each for edge in edges for each in _distributions(edge)})),
             found=any(edge.resolved is not None for edge in edges),
             partly=next((edge.partly for edge in edges if edge.partly), ""),
         )
-        for (origin, name), edges in sorted(
+        for (whence, name), edges in sorted(
             groups.items(), key=lambda group: (order.index(group[0][0]), group[0][1])
         )
     )
-
-
-def _origin_of(edge: Edge) -> Origin | None:
-    """Return the library's origin; None for the package itself."""
-    if edge.resolved is None:
-        return Origin.REQUIRED if edge.may_come_with else Origin.MISSING
-    origins = {"system": Origin.SYSTEM, "python": Origin.PYTHON, "wheel": Origin.REQUIRED}
-    kind, colon, _ = edge.resolved.partition(":")
-    return origins.get(kind) if colon else None
 
 
 def _distributions(edge: Edge) -> tuple[str, ...]:
@@ -193,8 +176,6 @@ METADATA, DATA = "metadata", "data"
 PARTS = (NATIVE, DEVICE, BUNDLED, DEBUG, PYTHON, HEADERS, METADATA, DATA)
 """All parts, in the order of reports."""
 
-_GRAFTING = (".libs", ".dylibs")
-"""Suffixes of the folders created by auditwheel, delocate and delvewheel."""
 _ABOUT = re.compile(r"[^/]+\.(?:dist|egg)-info/")
 _CONDA_ABOUT = ("info/", "conda-meta/")
 _SUFFIXES = {
@@ -234,7 +215,7 @@ def measure_parts(package: Package) -> Mapping[str, PartSize]:
         if member.is_directory or member.target or member.is_symlink:
             continue
         if member.path in native:
-            split = _split_object(member, objects.get(member.path, []), package.layout)
+            split = _split_object(member, objects.get(member.path, []))
         else:
             split = {_find_part(member.path, package.layout): member.size}
         files.update(split.keys())
@@ -256,9 +237,9 @@ def _find_part(path: str, layout: Layout) -> str:
     return DATA
 
 
-def _split_object(member: Member, slices: list[ObjectFile], layout: Layout) -> dict[str, int]:
+def _split_object(member: Member, slices: list[ObjectFile]) -> dict[str, int]:
     """Split the bytes of an object file by part; a fat file has several slices."""
-    rest = {BUNDLED if is_bundled(member.path, layout) else NATIVE: member.size}
+    rest = {BUNDLED if is_grafted_path(member.path) else NATIVE: member.size}
     if any(each.format == Format.DEVICE or each.kind is Kind.DEVICE for each in slices):
         return {DEVICE: member.size}
     if slices and all(each.kind is Kind.DEBUG for each in slices):
@@ -272,9 +253,3 @@ def _split_object(member: Member, slices: list[ObjectFile], layout: Layout) -> d
             found[part] = taken
             left -= taken
     return {**found, **dict.fromkeys(rest, left)}
-
-
-def is_bundled(path: str, layout: Layout) -> bool:
-    """Return whether a repair tool added the library, judging by its folder or its name."""
-    folders, _, name = layout.shorten(path).rpartition("/")
-    return is_grafted_name(name) or any(each.endswith(_GRAFTING) for each in folders.split("/"))

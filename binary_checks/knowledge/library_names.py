@@ -41,6 +41,12 @@ def is_grafted_name(name: str) -> bool:
     return _GRAFTED.search(name) is not None
 
 
+def is_grafted_path(path: str) -> bool:
+    """Return whether a repair tool added the library, judging by its folder or its name."""
+    *folders, name = path.split("/")
+    return is_grafted_name(name) or any(each.endswith((".libs", ".dylibs")) for each in folders)
+
+
 @lru_cache(maxsize=4096)
 def strip_graft(name: str) -> str:
     """Return the name without the repair tool's mark, as the library is known elsewhere."""

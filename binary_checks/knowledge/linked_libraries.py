@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from binary_checks.knowledge.library_names import is_grafted_name, strip_graft
 from binary_checks.model import (
+    Edge,
     Kind,
     Layout,
     Linkage,
@@ -382,15 +383,16 @@ def _read_versions(loaded: list[ObjectFile], own: Mapping[str, str]) -> dict[str
 
 def _find_origins(linkage: Linkage | None) -> Mapping[tuple[str, str], Whence]:
     """Map (path, needed name) to the origin of the library that satisfies the need."""
-    found = {}
-    for edge in linkage.edges if linkage is not None else ():
-        kind, colon, _ = (edge.resolved or "").partition(":")
-        if edge.resolved is None:
-            whence = Whence.REQUIRED if edge.may_come_with else Whence.MISSING
-        else:
-            whence = _WHENCE.get(kind, Whence.UNKNOWN) if colon else Whence.BUNDLED
-        found[edge.path, edge.needed] = whence
-    return found
+    edges = linkage.edges if linkage is not None else ()
+    return {(edge.path, edge.needed): find_whence(edge) for edge in edges}
+
+
+def find_whence(edge: Edge) -> Whence:
+    """Return the origin of the library that satisfies a need."""
+    if edge.resolved is None:
+        return Whence.REQUIRED if edge.may_come_with else Whence.MISSING
+    kind, colon, _ = edge.resolved.partition(":")
+    return _WHENCE.get(kind, Whence.UNKNOWN) if colon else Whence.BUNDLED
 
 
 def _find_dynamic(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Generic
 
-from binary_checks.knowledge.library_names import is_grafted_name
+from binary_checks.knowledge.library_names import is_grafted_path
 from binary_checks.loaders.file_layout import FileLayout
 from binary_checks.loaders.loader import Answers, Loader, ObjectT, SearchPath
 from binary_checks.model import (
@@ -233,13 +233,6 @@ class FirstLoads(Generic[ObjectT]):
 # Roots of a package: objects that are loaded directly instead of as needs of other objects.
 
 
-def is_grafted(library: ObjectFile) -> bool:
-    """Return whether a repair tool added the library, which is judged with its dependents."""
-    folders = library.directory.split("/")
-    grafted = any(folder.endswith((".libs", ".dylibs")) for folder in folders)
-    return grafted or is_grafted_name(library.file_name)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loadings(Generic[ObjectT]):
     """The processes that a package is loaded into."""
@@ -268,7 +261,7 @@ def load_roots(
     wanted = _Wanted(libraries, loader)
     roots = tuple(open_one(item) for item in libraries if _is_evident(item, wanted))
     rest = _not_reached(libraries, roots)
-    ungrafted = [item for item in rest if not is_grafted(item)]
+    ungrafted = [item for item in rest if not is_grafted_path(item.path)]
     later = tuple(_load_rest(ungrafted, open_one, _Wanted(ungrafted, loader)))
     unreached = _not_reached(rest, later)
     return Loadings(
@@ -292,7 +285,7 @@ class _Wanted:
 def _is_evident(library: ObjectFile, wanted: _Wanted) -> bool:
     if library.kind is Kind.EXECUTABLE:
         return True
-    if is_grafted(library):
+    if is_grafted_path(library.path):
         return False
     return is_extension(library) or library not in wanted
 

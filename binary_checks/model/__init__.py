@@ -96,7 +96,6 @@ from binary_checks.model.objects import (
     UnreadObject,
     WasmFile,
     format_of_name,
-    make_dependency,
     object_kinds,
 )
 from binary_checks.model.outcomes import (
@@ -634,7 +633,6 @@ __all__ = [
     "is_other_abi",
     "is_python_2",
     "leaves_prefix",
-    "make_dependency",
     "names_old_abi",
     "names_required",
     "namespace_of",

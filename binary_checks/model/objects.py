@@ -7,8 +7,8 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property, lru_cache
-from typing import ClassVar, Final, NoReturn, TypeVar
+from functools import cached_property
+from typing import ClassVar, NoReturn, TypeVar
 
 from binary_checks.errors import Unavailable
 from binary_checks.model.device import (
@@ -201,18 +201,6 @@ class Dependency:
     delayed: bool = False
     reexported: bool = False  # its symbols count as the object's own (LC_REEXPORT_DYLIB)
     upward: bool = False  # part of a cycle: initialised later (LC_LOAD_UPWARD_DYLIB)
-
-
-_LONGEST = 255  # bytes; longer names exceed the limit of file systems and are not cached
-_share: Final = lru_cache(maxsize=4096)(Dependency)
-
-
-def make_dependency(*, name: str, **how: bool) -> Dependency:
-    """Return a `Dependency`, the same object for equal arguments, to save memory.
-
-    A package of 800 libraries that all need each other has 640,000 dependencies.
-    """
-    return _share(name=name, **how) if len(name) <= _LONGEST else Dependency(name=name, **how)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,6 @@ from binary_checks.errors import Unavailable
 from binary_checks.knowledge.cuda import lowest_driver, oldest_driver_of_ptx
 from binary_checks.knowledge.inventory import (
     NeededLibrary,
-    Origin,
     each_python,
     list_bundled,
     list_needed,
@@ -39,6 +38,7 @@ from binary_checks.model import (
     PeFile,
     PtxGroup,
     StaticArchive,
+    Whence,
     is_extension,
 )
 from binary_checks.wording.sentences import describe_configuration, describe_linked
@@ -139,11 +139,11 @@ def _more(left: list[str]) -> str:
 
 def _write_needs(package: Package, linkage: Linkage | None) -> Iterator[str]:
     needed = list_needed(linkage) if linkage is not None else ()
-    by_origin: dict[Origin, list[str]] = {}
+    by_origin: dict[Whence, list[str]] = {}
     for library in needed:
-        by_origin.setdefault(library.origin, []).append(_describe_needed(package, library))
+        by_origin.setdefault(library.whence, []).append(_describe_needed(package, library))
     for origin, heading in _HEADINGS.items():
-        few = origin in (Origin.SYSTEM, Origin.PYTHON)
+        few = origin in (Whence.SYSTEM, Whence.PYTHON)
         texts = by_origin.get(origin, [])
         left = [f"and {len(texts) - _MOST:,} more"] if len(texts) > _MOST else []
         lines = [", ".join(_fold(texts))] if few and texts else [*texts[:_MOST], *left]
@@ -162,15 +162,15 @@ def _fold(names: Iterable[str]) -> Iterator[str]:
 
 
 _HEADINGS = {
-    Origin.SYSTEM: "system",
-    Origin.PYTHON: "of Python",
-    Origin.REQUIRED: "of others",
-    Origin.MISSING: "missing",
+    Whence.SYSTEM: "system",
+    Whence.PYTHON: "of Python",
+    Whence.REQUIRED: "of others",
+    Whence.MISSING: "missing",
 }
 
 
 def _describe_needed(package: Package, library: NeededLibrary) -> str:
-    if library.origin in (Origin.SYSTEM, Origin.PYTHON):
+    if library.whence in (Whence.SYSTEM, Whence.PYTHON):
         about = (*newest_nodes(package, library.name), library.partly)
         notes = ", ".join(filter(None, about))
         return f"{library.name} ({notes})" if notes else library.name

@@ -14,11 +14,11 @@ from typing import Any, Final
 from binary_checks.errors import MalformedError
 from binary_checks.knowledge.linked_libraries import names_compiler
 from binary_checks.model import (
+    Dependency,
     ElfFile,
     Kind,
     OpenedNames,
     UnreadObject,
-    make_dependency,
 )
 from binary_checks.objects.byte_source import LimitedSource, merge
 from binary_checks.objects.device.reader import read_cubin
@@ -306,7 +306,7 @@ def _add_loadable(
         found,
         kind=Kind.EXECUTABLE if program else Kind.SHARED,
         name="".join(dynamic.texts(DT_SONAME)[-1:]),
-        needed=tuple(make_dependency(name=name) for name in dynamic.texts(DT_NEEDED)),
+        needed=tuple(Dependency(name=name) for name in dynamic.texts(DT_NEEDED)),
         rpath=dynamic.search_path(DT_RPATH),
         runpath=dynamic.search_path(DT_RUNPATH),
         bind_now=bool(DT_BIND_NOW in dynamic or flags & _DF_BIND_NOW or flags_1 & _DF_1_NOW),

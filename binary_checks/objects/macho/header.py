@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.model import Dependency, NeededVersion, make_dependency
+from binary_checks.model import Dependency, NeededVersion
 from binary_checks.objects.byte_source import FilePart, LimitedSource
 
 MH_OBJECT: Final = 1
@@ -325,7 +325,7 @@ def read_needed(commands: Commands) -> tuple[tuple[Dependency, ...], tuple[Neede
             # DYLIB_USE_DELAYED_INIT delays only initialisers: the dylib is loaded at once.
             (*_, flags) = command.unpack("5I")
         needed.append(
-            make_dependency(
+            Dependency(
                 name=name,
                 weak=command.type == LC_LOAD_WEAK_DYLIB or bool(flags & _WEAK),
                 delayed=command.type == LC_LAZY_LOAD_DYLIB,

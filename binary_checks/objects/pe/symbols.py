@@ -13,7 +13,6 @@ from binary_checks.model import (
     Symbol,
     Symbols,
     SymbolTable,
-    make_dependency,
 )
 from binary_checks.objects.pe.header import DELAY_IMPORT, EXPORT, IMPORT, MappedImage
 
@@ -44,7 +43,7 @@ def read_imports(image: MappedImage) -> tuple[tuple[Dependency, ...], SymbolTabl
     needed: dict[Dependency, None] = {}
     symbols: list[Symbol] = []
     for name, delayed, table, base in (*_list_eager(image), *_list_delayed(image)):
-        needed[make_dependency(name=name, delayed=delayed)] = None
+        needed[Dependency(name=name, delayed=delayed)] = None
         symbols += _read_lookup(image, table, base, name)
     return tuple(needed), Symbols(symbols) if symbols else NO_SYMBOLS
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from binary_checks.errors import MalformedError
-from binary_checks.model import Dependency, Kind, WasmFile, make_dependency
+from binary_checks.model import Dependency, Kind, WasmFile
 from binary_checks.objects.byte_source import LimitedSource
 from binary_checks.objects.strings import ELF_NAMES, search_strings
 from binary_checks.objects.wasm.header import (
@@ -89,7 +89,7 @@ def _read_memory(cursor: Cursor, found: Dylink) -> Dylink:
 
 
 def _read_needed(cursor: Cursor) -> tuple[Dependency, ...]:
-    return tuple(make_dependency(name=name) for name in cursor.vector(Cursor.name))
+    return tuple(Dependency(name=name) for name in cursor.vector(Cursor.name))
 
 
 def read_features(source: LimitedSource, sections: Sequence[Section]) -> tuple[str, ...] | None:
