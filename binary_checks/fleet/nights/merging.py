@@ -321,11 +321,10 @@ def _merge_facts(store: Store, others: Sequence[Store], sha256: str, complaints:
         found.setdefault(version, {}).setdefault(digest, each)
     for documents in found.values():
         first, *further = documents.values()
-        if further:
-            stay = "those stay" if first is store else "neither document is copied"
-            differ = f"differ from those in {first.url}: {stay}"
-            complaints.append(f"{further[0].url}: its facts of {sha256} {differ}")
-        elif first is not store:
+        stay = "those stay" if first is store else "neither document is copied"
+        differ = f"differ from those in {first.url}: {stay}"
+        complaints += [f"{each.url}: its facts of {sha256} {differ}" for each in further]
+        if not further and first is not store:
             with open_facts(first, sha256) as path:
                 keep_facts(store, sha256, path)
 

@@ -155,6 +155,16 @@ def test_a_system_that_shares_its_format_with_another_contradicts_nothing(
 
 
 @pytest.mark.parametrize(
+    ("platforms", "system"), [(("ios", "tvos"), "ios"), (("ios", "macos"), "macos"), ((), "macos")]
+)
+def test_objects_of_another_system_of_apple_state_it(
+    platforms: tuple[str, ...], system: str
+) -> None:
+    objects = tuple(macho_file(f"demo/{each}.so", platforms=(each,)) for each in platforms)
+    assert derived((), objects=objects, system=(of_bytes("macos"),))["system"] == system
+
+
+@pytest.mark.parametrize(
     ("found", "named"), [("mips64el", "mips64"), ("armv7l", "armv6l"), ("armv7l", "armv7l")]
 )
 def test_a_header_tells_some_machines_in_part_and_the_tag_in_full(found: str, named: str) -> None:

@@ -154,6 +154,21 @@ class Overtaken:
         return write if name in ("replace", "delete") else getattr(self._store, name)
 
 
+def test_lists_are_written_after_the_pages_that_they_lead_to(
+    folder_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(folder_store, tmp_path, "demo")
+    add(folder_store, tmp_path, "other")
+    written, replace = list[str](), folder_store.replace
+    monkeypatch.setattr(
+        type(folder_store),
+        "replace",
+        lambda _, name, content: (written.append(name), replace(name, content)),
+    )
+    write_index(folder_store, "release")
+    assert {name.rpartition("/")[0] for name in written[-3:]} == {"simple/release"}
+
+
 @pytest.mark.parametrize("leaves", [True, False])
 @pytest.mark.parametrize("at", range(1, 6))
 def test_one_who_is_overtaken_at_any_write_leaves_a_right_index(

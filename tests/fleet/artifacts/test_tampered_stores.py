@@ -9,12 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from binary_checks.errors import RecordError
 from binary_checks.fleet.artifacts import (
     Artifact,
+    Withdrawal,
     hash_bytes,
     join_channel,
     list_artifacts,
     list_members,
+    list_withdrawn,
+    withdraw,
     write_artifact,
 )
 from binary_checks.fleet.store import (
@@ -243,3 +247,14 @@ def test_a_withdrawal_without_end_is_one_line(desk: Desk) -> None:
     assert (status, out) == (6, "")
     assert err.count("\n") == 1
     assert "larger than 65536 bytes" in err
+
+
+@pytest.mark.parametrize("reason", ["", "crashes\non start"])
+def test_a_withdrawal_whose_reason_is_not_one_line_is_refused(desk: Desk, reason: str) -> None:
+    artifact = desk.push("1.0", *GOOD)
+    withdrawal = Withdrawal(
+        sha256=artifact.sha256, file_name=artifact.file_name, channel="test", reason=reason, at=""
+    )
+    assert withdraw(desk.store, artifact, withdrawal)
+    with pytest.raises(RecordError, match="its reason is not one line"):
+        list_withdrawn(desk.store, "test")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
 from binary_checks.errors import StoreError
-from binary_checks.fleet.night import CPU, Attempt, PlannedCell
+from binary_checks.fleet.night import CPU, GPU, Attempt, PlannedCell
 from binary_checks.fleet.nights import (
     AttemptTask,
     Coordinator,
@@ -51,10 +52,14 @@ class Scripted(Executor):
 
 
 def coordinate(
-    store: Store, executor: Scripted, cells: Sequence[PlannedCell], out: TextIO | None = None
+    store: Store,
+    executor: Scripted,
+    cells: Sequence[PlannedCell],
+    out: TextIO | None = None,
+    stages: Sequence[str] = (CPU,),
 ) -> NightOutcome:
-    run = partial(run_attempt, store=store)
-    engine = Engine(name="scripted", queues={CPU: executor}, run=run, stop=lambda _: None)
+    run, queues = partial(run_attempt, store=store), dict.fromkeys(stages, executor)
+    engine = Engine(name="scripted", queues=queues, run=run, stop=lambda _: None)
     plan, log = keep_plan(store, *cells), CoordinatorLog(out or io.StringIO())
     return Coordinator(store, plan, engine, log, chosen=cells, program=STAND_IN, pause=0.0).run()
 
@@ -90,6 +95,15 @@ def test_a_worker_that_dies_after_its_document_was_stored_loses_nothing(
     coordinate(store, Scripted(run_and_die), [cell])
     assert states_of(store) == {"numpy": ["passed"]}
     assert len(runs_of(cell)) == 1
+
+
+def test_the_gpu_stage_gets_the_facts_of_the_pass(store: Store, tmp_path: Path) -> None:
+    def run_and_keep_facts(task: AttemptTask, run: Run) -> Attempt:
+        return replace(run(task), facts=task.planned.sha256)
+
+    cell, executor = plan_cell(tmp_path, "numpy", "exit 0", gpu=True), Scripted(run_and_keep_facts)
+    coordinate(store, executor, [cell], stages=(CPU, GPU))
+    assert [(task.stage, task.facts) for task in executor.tasks] == [(CPU, ""), (GPU, cell.sha256)]
 
 
 def test_what_could_not_be_stored_is_no_attempt_and_is_left_to_another_run(

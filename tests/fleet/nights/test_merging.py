@@ -217,12 +217,13 @@ def test_of_different_facts_in_two_folders_neither_are_taken_over(
     other = facts_of(SHA256).replace(b'"members": [', b'"members": [ ')
     with_facts(job(artifacts, "a"), "one", facts_of(SHA256))
     with_facts(job(artifacts, "b"), "two", other)
+    with_facts(job(artifacts, "c"), "one", other.replace(b"[ ", b"[  "))
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 2
-    (line,) = merged.complaints
-    assert (
-        f"{artifacts / 'b'}: its facts of {SHA256} differ from those in {artifacts / 'a'}" in line
-    )
+    assert [line.partition(": neither")[0] for line in merged.complaints] == [
+        f"{artifacts / each}: its facts of {SHA256} differ from those in {artifacts / 'a'}"
+        for each in "bc"
+    ]
     assert not [*store.names("facts/")]
     kept = read_attempt(store.read(result_name(NIGHT, "one", "cpu", 1)) or b"", "kept")
     assert kept.facts == ""
