@@ -149,11 +149,6 @@ FAULTS = (
         {"objects.archives._LONGEST_INDEX": 0},
     ),
     Beyond(
-        "missing-included-header",
-        of_archive(**{"include/demo/a.h": '#include "../lost.h"\n' + " " * (17 << 20)}),
-        {"packages.cpp_archive._LONGEST_HEADER": 16 << 20},
-    ),
-    Beyond(
         "absolute-path-in-build-file",
         of_archive(**{"lib/pkgconfig/demo.pc": "prefix=/opt/demo\nLibs: -L${prefix}/lib\n"}),
         {"packages.cpp_archive_files._MOST_EXPANDED": 1},

@@ -29,14 +29,13 @@ from binary_checks.model import (
 )
 from binary_checks.wording.sentences import name_first
 
-# The archive's files for CMake and pkg-config, and its headers.
+# The archive's files for CMake and pkg-config.
 
 _OF_SYSTEM = ("/System/Library/",)
 """Directories that every macOS has."""
 _FILES = frozenset({PathRole.LOCATION, PathRole.INCLUDE})
 _NOWHERE = "a path outside of the archive"
 _ENOUGH = 10  # symbols that make the ABI certain
-_MOST_MISSING = 50
 
 
 @check(level=Level.WARNING)
@@ -166,33 +165,6 @@ def _count_strings(package: CppArchive) -> tuple[int, int]:
                     elif ("Ss" in name or "St4list" in name) and names_old_abi(name):
                         counts[False] += 1
     return counts[True], counts[False]
-
-
-@check(level=Level.WARNING)
-def missing_included_header(package: CppArchive) -> Iterator[Finding]:
-    """A header includes another header of the archive that is not there.
-
-    Only an ``#include`` outside of conditions counts, and only a path that no other package could
-    have: a path relative to the header, or one in a folder that the archive has below ``include``.
-
-    Why: including the header ends with "No such file or directory".
-    Fix: install the header, or leave out the one that includes it.
-    Level: most users do not include that header.
-    """
-    headers = package.headers
-    for text in headers.unread:
-        path, _, reason = text.partition(": ")
-        yield NotInspected(path=path, sentence=reason)
-    if not headers.count and not headers.unread:
-        raise NotApplicable("it has no headers")
-    for missing in headers.lost[:_MOST_MISSING]:
-        yield Problem(
-            path=missing.path,
-            sentence=f"includes {missing.included}, which is not there",
-            facts=(missing.included,),
-        )
-    if (more := len(headers.lost) - _MOST_MISSING) > 0:
-        yield Problem(path="include", sentence=f"{more} more headers include missing files")
 
 
 def _require_files(package: CppArchive) -> None:

@@ -635,23 +635,6 @@ class BuildFiles:
 # Includes of missing headers in an archive.
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LostInclude:
-    """A header that unconditionally includes a missing header of the same package."""
-
-    path: str  # of the header, relative to the prefix
-    included: str  # the include as written, with its quotes or brackets
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Headers:
-    """Results of reading all headers of an archive."""
-
-    count: int = 0  # number of headers that were read
-    lost: tuple[LostInclude, ...] = ()
-    unread: tuple[str, ...] = ()  # why some headers could not be judged, each with its path
-
-
 # An archive of C++ libraries, with headers and files for build systems.
 
 
@@ -691,4 +674,3 @@ class CppArchive(Package):
     cmake_packages: tuple[CmakePackage, ...] = ()
     # literal contents of files for CMake and pkg-config
     build_files: BuildFiles = field(default_factory=BuildFiles)
-    headers: Headers = field(default_factory=Headers)

@@ -24,7 +24,6 @@ from binary_checks.model import (
     ContentStore,
     CppArchive,
     Format,
-    Headers,
     Layout,
     MachOFile,
     ObjectFile,
@@ -62,16 +61,10 @@ _OF_OTHERS = re.compile(
 _TEXTS = (_BUILD_VERSION, _BUILD_HASH)
 _LONGEST_TEXT = 4096  # bytes of build-version
 _LONGEST_CODE = 4 << 20  # bytes of a file for CMake; the largest of CMake's own files has 200 kB
-_LONGEST_HEADER = 16 << 20  # bytes
-_MOST_KEPT = 256 << 20  # bytes of all kept files together; torch has 4 MB
-_LEAST_READ, _READ = 16 << 20, 64
-"""Bytes of headers and code that are read in any case, and further bytes for each byte of the
-archive.
-"""
+_MOST_KEPT = 256 << 20  # bytes of all kept files together
 _LONGEST_TARGET = 4096  # bytes of a symbolic link in a zip archive
 _DEEPEST_MARK = 2  # slashes in names that may show another kind of package
 _CODE = (".cmake", ".pc")
-_HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp", ".tcc", ".inc")
 _CONFIG = re.compile(r"(?:^|/)(?:([^/]+)Config|([^/]+)-config)\.cmake\Z")
 
 
@@ -151,8 +144,8 @@ def read(
     store: ContentStore | None = None,
 ) -> CppArchive:
     """Read an archive from start to end. Raises PackageError if it is another kind of package."""
-    links, condense = _find_links(tree), _Condenser(_LEAST_READ + _READ * tree.size)
-    wanted = VisitRequest(texts=_SizeLimits(links), condense=condense, store=store)
+    links, limit = _find_links(tree), _Limit()
+    wanted = VisitRequest(texts=_SizeLimits(links), condense=limit, store=store)
     if tree.label.endswith(_LISTED):
         top = _require_prefix(tree.label, (each.name for each in tree.entries()))
         visited = tree.visit(reader, replace(wanted, place=partial(_place, top)), progress)
@@ -162,10 +155,9 @@ def read(
         top = _require_prefix(tree.label, (each.member.archive_name for each in visited))
         visited = [_move(each, top) for each in visited]
     named = parse_name(tree.label)
-    if condense.full:
-        most = f"{_MOST_KEPT} bytes, or {_READ} times the size of the archive"
+    if limit.full:
         raise PackageError(
-            f"{tree.label}: its headers and its files for CMake have more than {most}"
+            f"{tree.label}: its files for CMake and pkg-config have more than {_MOST_KEPT} bytes"
         )
     texts = {each.member.path: each.content for each in visited if each.content is not None}
     found = [item for each in visited for item in each.objects]
@@ -190,7 +182,6 @@ def read(
         build_hash=_read_line(texts.get(_BUILD_HASH)),
         cmake_packages=tuple(_find_cmake_packages(each.member.path for each in visited)),
         build_files=_read_build_files(texts, visited, top),
-        headers=_read_headers(texts, visited),
     )
 
 
@@ -205,8 +196,6 @@ class _SizeLimits(Mapping[str, int]):
             return _LONGEST_TARGET
         if name.endswith(_CODE):
             return _LONGEST_CODE
-        if _is_header(name):
-            return _LONGEST_HEADER
         if name.endswith(_TEXTS) and name.count("/") < 3:
             return _LONGEST_TEXT
         raise KeyError(name)
@@ -218,26 +207,19 @@ class _SizeLimits(Mapping[str, int]):
         return 0
 
 
-def _is_header(name: str) -> bool:
-    return name.endswith(_HEADERS) and (name.startswith("include/") or "/include/" in name)
+class _Limit:
+    """Keeps contents within a limit for all of them together."""
 
+    def __init__(self) -> None:
+        self._left = _MOST_KEPT
 
-class _Condenser:
-    """Keeps only preprocessor directives of headers, within a limit for all contents together."""
+    @property
+    def full(self) -> bool:
+        """Whether the contents exceeded the limit."""
+        return self._left < 0
 
-    def __init__(self, most_read: int) -> None:
-        self._read, self._kept = most_read, _MOST_KEPT
-        self.full = False
-
-    def __call__(self, name: str, content: bytes) -> bytes:
-        self._read -= len(content)
-        self.full = self.full or self._read < 0
-        if _is_header(name) and not self.full:
-            from binary_checks.packages.cpp_archive_files import condense
-
-            content = condense(content)
-        self._kept -= len(content)
-        self.full = self.full or self._kept < 0
+    def __call__(self, _name: str, content: bytes) -> bytes:
+        self._left -= len(content)
         return b"" if self.full else content
 
 
@@ -330,26 +312,6 @@ def _read_build_files(
 
     found = read_build_files(written, [each.path for each in members], top=top)
     return replace(found, unread=(*unread, *found.unread))
-
-
-def _read_headers(texts: Mapping[str, bytes], visited: Sequence[Visited]) -> Headers:
-    """Find headers that the package's headers include and that are missing."""
-    condensed = {path: text for path, text in texts.items() if _is_header(path)}
-    unread = [
-        f"{each.member.path}: {each.member.faults[-1]}"
-        for each in visited
-        if _is_header(each.member.path) and each.member.path not in condensed and each.member.faults
-    ]
-    if not condensed:
-        return Headers(unread=tuple(unread))
-    from binary_checks.packages.cpp_archive_files import (
-        find_missing_headers,  # few packages have any
-    )
-
-    found = find_missing_headers(
-        condensed, frozenset(each.member.path for each in visited), "include"
-    )
-    return replace(found, unread=tuple(unread))
 
 
 # The file name: system, architecture, linking, ABI.

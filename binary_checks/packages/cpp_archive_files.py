@@ -1,4 +1,4 @@
-"""Texts in C++ archives: literal paths in files for CMake and pkg-config, and missing headers.
+"""Literal paths in a C++ archive's files for CMake and pkg-config.
 
 Nothing is executed. In CMake's code only commands outside of conditions count, since their values
 are the same on every system; the probe of C++ consumers runs CMake. The grammars are those of
@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from typing import NamedTuple
 
 from binary_checks.model import (
     BuildFiles,
-    Headers,
-    LostInclude,
     NamedPath,
     PathRole,
     StatedAbi,
@@ -340,141 +336,3 @@ def _name(file: str, line: int, role: PathRole, subject: str, path: str) -> Name
     elif "\ue000" in place:
         path = "../"
     return NamedPath(file=file, line=line, role=role, subject=subject, path=path.rstrip("/") or "/")
-
-
-# Headers that include missing headers of the same package.
-#
-# There is no preprocessor: includes under a condition are skipped, and so are headers that another
-# package or the system may provide.
-
-_DIRECTIVE = re.compile(
-    rb"\n[ \t]*#[ \t]*((?:include|if|ifdef|ifndef|elif|else|endif)\b[^\n]*)"
-)  # starts with a literal character, since a search for the start of a line is four times slower
-_RAW = re.compile(rb'R"([^()\\\s]{0,16})\(')
-_INCLUDE = re.compile(r'include\s*([<"])([^<>"\n]+)[>"]')
-_INCLUDED = re.compile(rb'(?:^|\n)include\s*([<"][^<>"\n]+)')
-_PLATFORMS = frozenset({"sys", "linux", "asm", "mach", "arpa", "net", "netinet", "bits", "gnu"})
-_MOST_ENDLESS = 8  # unterminated raw strings; for each, the text is searched to its end
-
-
-def condense(content: bytes) -> bytes:
-    """Return a header's includes and conditions, one directive per line."""
-    if b'R"' in content:
-        content = _leave_out_raw(content)
-    if b"\\\n" in content:
-        content = content.replace(b"\\\n", b" ")
-    if b"/*" in content:
-        first, *rest = content.split(b"/*")  # each part begins inside a comment
-        content = b"".join((first, *(part.partition(b"*/")[2] for part in rest)))
-    return b"\n".join(found.rstrip() for found in _DIRECTIVE.findall(b"\n" + content))
-
-
-def _leave_out_raw(content: bytes) -> bytes:
-    """Return the text without raw strings; search only once for each missing terminator."""
-    kept, at, endless = list[bytes](), 0, set[bytes]()
-    for found in _RAW.finditer(content):
-        end = b")" + found[1] + b'"'
-        if found.start() < at or end in endless:
-            continue
-        closed = content.find(end, found.end())
-        if closed < 0 and len(endless) > _MOST_ENDLESS:
-            break  # an attack, not a header
-        if closed < 0:
-            endless.add(end)
-            continue
-        kept += (content[at : found.start()], b'""')
-        at = closed + len(end)
-    return b"".join((*kept, content[at:]))
-
-
-class _Include(NamedTuple):
-    written: str
-    name: str
-    quoted: bool
-
-
-def find_missing_headers(
-    condensed: Mapping[str, bytes], shipped: frozenset[str], root: str
-) -> Headers:
-    """Return the missing headers that the given headers include.
-
-    ``condensed`` are the directives by path, ``shipped`` all paths of the archive, ``root`` the
-    folder of headers.
-    """
-    known = _Shipped(shipped, root)
-    lost: list[LostInclude] = []
-
-    @cache
-    def may_be_lost(written: bytes) -> bool:
-        name = written[1:].decode("utf-8", "replace").strip()
-        return known.lacks(_Include("", name, written.startswith(b'"')))
-
-    for path, text in sorted(condensed.items()):
-        # Nearly all headers include only existing ones.
-        suspect = any(map(may_be_lost, _INCLUDED.findall(text)))
-        lines = text.decode("utf-8", "replace").splitlines() if suspect else []
-        for include in _unconditional(lines):
-            if known.lacks(include):
-                lost.append(LostInclude(path=path, included=include.written))
-    return Headers(count=len(condensed), lost=tuple(lost))
-
-
-def _unconditional(lines: list[str]) -> Iterator[_Include]:
-    """Yield the includes under no condition other than the include guard."""
-    depth, guarded = 0, _is_guarded(lines)
-    for line in lines:
-        if line.startswith("if"):
-            depth += 1
-        elif line.startswith("endif"):
-            depth -= 1
-        elif depth == guarded and (found := _INCLUDE.match(line)):
-            close = '"' if found[1] == '"' else ">"
-            yield _Include(f"{found[1]}{found[2]}{close}", found[2].strip(), found[1] == '"')
-
-
-def _is_guarded(lines: list[str]) -> bool:
-    """Return whether the first condition is an include guard, which ends at the end of the header.
-
-    Return True for unbalanced directives, so that nothing in them counts.
-    """
-    depths, depth = [], 0
-    for line in lines:
-        depth += line.startswith("if") - line.startswith("endif")
-        depths.append(depth)
-    if not lines or depth or min(depths) < 0:
-        return True
-    opens = lines[0].startswith(("ifndef", "if !defined", "if !(defined"))
-    return (
-        opens
-        and 0 not in depths[:-1]
-        and not any(
-            each == 1 and line.startswith(("else", "elif"))
-            for each, line in zip(depths, lines, strict=True)
-        )
-    )
-
-
-class _Shipped:
-    """The files of an archive, searchable by the ends of their paths."""
-
-    def __init__(self, paths: frozenset[str], root: str) -> None:
-        self._reversed = sorted(f"/{path}"[::-1] for path in paths)
-        self._root = root
-        self._folders = {path.rpartition("/")[0] for path in paths}
-        inside = (path.removeprefix(f"{root}/") for path in paths if path.startswith(f"{root}/"))
-        self._tops = {path.partition("/")[0] for path in inside if "/" in path}
-
-    def lacks(self, include: _Include) -> bool:
-        """Return whether the included file is missing and cannot belong to another package."""
-        name = posixpath.normpath(include.name)
-        end = "/" + name.lstrip("./")
-        at = bisect_left(self._reversed, end[::-1])
-        if any(path.startswith(end[::-1]) for path in self._reversed[at : at + 1]):
-            return False
-        top, slash, _ = name.partition("/")
-        if top == "..":
-            return include.quoted
-        if not slash or top not in self._tops or top in _PLATFORMS:
-            return False
-        # Another project may add a folder next to it: boost/numeric/mtl.
-        return include.quoted or f"{self._root}/{name.rpartition('/')[0]}" in self._folders

@@ -1,4 +1,4 @@
-"""Files for CMake and headers: each check fires on the fault it names and is quiet without it."""
+"""Files for CMake: each check fires on the fault it names and is quiet without it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 from binary_checks.checks.cpp_archive import (
     absolute_path_in_build_file,
     cxx_abi_misreported,
-    missing_included_header,
     missing_target_file,
 )
 from binary_checks.errors import NotApplicable
@@ -145,45 +144,3 @@ class TestAbi:
     def test_where_nothing_is_stated(self, tmp_path: Path) -> None:
         with pytest.raises(NotApplicable):
             list(cxx_abi_misreported(package(tmp_path)))
-
-
-class TestHeaders:
-    def lost(self, tmp_path: Path, text: str) -> list[str]:
-        members: dict[str, object] = {"include/demo/all.h": text, "include/demo/there.h": ""}
-        return said(missing_included_header(package(tmp_path, members)))
-
-    @pytest.mark.parametrize(
-        "line",
-        [
-            '#include "../gone.h"',
-            "#include <demo/gone.h>",
-            '#  include "demo/detail/gone.h" // why',
-        ],
-    )
-    def test_one_that_only_the_archive_could_have(self, tmp_path: Path, line: str) -> None:
-        text = f"#ifndef DEMO_H\n#define DEMO_H\n{line}\n#endif\n"
-        (found,) = self.lost(tmp_path, text)
-        assert found.startswith("include/demo/all.h: includes ")
-
-    @pytest.mark.parametrize(
-        "text",
-        [
-            '#include "there.h"\n#include <demo/there.h>',
-            "#include <vector>\n#include <cuda_runtime.h>\n#include <sys/gone.h>",
-            "#include <other/gone.h>",
-            "#include <demo/plugin/of_others.h>",
-            "#ifdef USE_DEMO\n#include <demo/gone.h>\n#endif",
-            "#if 0\n#else\n#include <demo/gone.h>\n#endif",
-            "/* as in\n#include <demo/gone.h>\n*/",
-            "// \\\n#include <demo/gone.h>",
-            'auto t = R"(\n#include <demo/gone.h>\n)";',
-            "#endif\n#include <demo/gone.h>",
-        ],
-    )
-    def test_others_are_nobodys_fault(self, tmp_path: Path, text: str) -> None:
-        assert self.lost(tmp_path, text) == []
-
-    def test_without_headers(self, tmp_path: Path) -> None:
-        found = package(tmp_path, {"include/demo.h": OMIT})
-        with pytest.raises(NotApplicable):
-            list(missing_included_header(found))

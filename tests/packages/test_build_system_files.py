@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from binary_checks.model import BuildFiles, PathRole
 from binary_checks.packages.cpp_archive_files import (
-    condense,
-    find_missing_headers,
     read_build_files,
 )
 from fixtures.cost.steps import count_steps
@@ -146,25 +144,6 @@ def test_pkg_config_names_where_it_counts_from() -> None:
     ]
 
 
-def test_a_header_is_condensed_to_its_directives() -> None:
-    text = b"/* #if x */ #if 1\r\n # include <a.h> // b\n#define X\nint a; /*\n#endif\n*/\n#endif\n"
-    assert condense(text) == b"if 1\ninclude <a.h> // b\nendif"
-
-
-def test_a_header_may_be_included_by_any_end_of_its_path() -> None:
-    paths = frozenset({"include/demo/a.h", "include/demo/detail/b.h", "include/demo/sub/c.h"})
-    lines = b'include "detail/b.h"\ninclude <detail/b.h>\ninclude <demo/sub/c.h>\ninclude "../d.h"'
-    found = find_missing_headers({"include/demo/a.h": lines}, paths, "include")
-    assert [each.included for each in found.lost] == ['"../d.h"']
-
-
-def test_raw_strings_without_an_end_are_looked_through_once() -> None:
-    assert condense(b'R"(' * 300_000 + b"\n#include <a.h>") == b"include <a.h>"
-    many = b"".join(b'R"%x(' % number for number in range(200_000))
-    assert condense(many + b"\n#include <a.h>") == b"include <a.h>"
-    assert condense(b'x = R"y(\n#include <b.h>\n)" )y";\n#include <a.h>') == b"include <a.h>"
-
-
 def test_a_value_of_pkg_config_that_explodes_is_not_read() -> None:
     text = "a=" + "/x" * 5000 + "\n" + "b=/" + "${a}" * 500_000 + "\n"
     found = read_build_files({"lib/d.pc": text}, ())
@@ -184,17 +163,3 @@ def test_the_values_of_pkg_config_files_together_have_a_bound() -> None:
 def test_variables_of_pkg_config_are_not_copied_for_every_field(size: int) -> None:
     text = "".join(f"v{number}=/x\n" for number in range(size)) + "Libs: -L/a\n" * size
     assert count_steps(lambda: read_build_files({"lib/a.pc": text}, ())) < 200 * size
-
-
-def test_an_include_is_not_compared_with_every_header_of_its_name() -> None:
-    def steps(size: int) -> int:
-        paths = frozenset(f"include/d{number}/x.h" for number in range(size))
-        lines = b"".join(b"include <z%d/x.h>\n" % number for number in range(size))
-        return count_steps(lambda: find_missing_headers({"include/a.h": lines}, paths, "include"))
-
-    assert steps(400) < 2.2 * steps(200)
-
-
-def test_raw_strings_without_an_end_are_searched_a_few_times_alone() -> None:
-    text = b"".join(b'R"%d(' % number for number in range(1000))
-    assert count_steps(lambda: condense(text)) < 200
