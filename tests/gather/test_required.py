@@ -14,10 +14,19 @@ from binary_checks.errors import GatherError, NotApplicable
 from binary_checks.examination.facts import Facts
 from binary_checks.examination.settings import RunSettings
 from binary_checks.gather.companions import Companions
-from binary_checks.model import Finding, Linkage, Package, Problem, RequiredWheels, Wheel
+from binary_checks.model import (
+    Finding,
+    InstallReport,
+    Linkage,
+    Package,
+    Problem,
+    RequiredWheels,
+    Wheel,
+)
 from binary_checks.sources.file import FileSource
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
+from fixtures.environments import running
 
 pytest.importorskip("pip", reason="no pip here")
 
@@ -175,6 +184,20 @@ def test_a_folder_that_cannot_be_made_is_one_line(index: Path, tmp_path: Path) -
     with pytest.raises(GatherError, match=_REFUSED):
         wheel = judged(tmp_path / "dist", "x-runtime")
         simulate(wheel, Companions((), fetches=True, folder=tmp_path / "kept"))
+
+
+def test_a_folder_may_hold_what_the_interpreter_does_not_take(tmp_path: Path) -> None:
+    build_wheel(tmp_path, name="other", tags=("cp27-none-win32",))
+    build_wheel(tmp_path, name="wanted", tags=PURE)
+    judged = build_wheel(tmp_path, tags=PURE, requires=("wanted",), members={"demo.py": ""})
+    shelf = Companions((tmp_path,))
+    facts = Facts(FileSource(path=judged), running(given=(tmp_path,)), shelf)
+    assert facts.get(InstallReport).error == ""
+    assert [package.path.name.partition("-")[0] for package in shelf.others(judged)] == [
+        "other",
+        "wanted",
+    ]
+    facts.close()
 
 
 @pytest.mark.network

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from binary_checks.errors import HostUnfit, Unavailable
+from binary_checks.knowledge.cuda import list_promised
 from binary_checks.model import (
     Code,
     Conditions,
@@ -32,15 +35,18 @@ from binary_checks.probes.gpu_host.reader import (
     HIDDEN,
     choose_devices,
     choose_variables,
+    find_blame,
     find_old_driver,
     find_services,
     read_host,
 )
-from binary_checks.probes.gpu_torch.reader import use_gpu
+from binary_checks.probes.gpu_torch.reader import require_driver, use_gpu
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, PYTHON, demand_sandbox, open_offline
-from fixtures.gpu.driver import make_driver
+from fixtures.gpu.driver import make_driver, make_management
 from fixtures.slow import slow
+from fixtures.values import wheel
+from tests.probes.gpu_answers import HOST
 
 LINUX = sys.platform == "linux"
 compiled = pytest.mark.skipif(
@@ -328,14 +334,14 @@ def test_where_there_is_no_driver_nothing_is_put_in_its_way() -> None:
 def test_work_is_done_on_the_devices_that_are_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wheel = build_wheel(tmp_path, name="fake", tags=PURE, members={"fake.py": ""})
+    fake = build_wheel(tmp_path, name="fake", tags=PURE, members={"fake.py": ""})
     # As long as both are visible, the first one is busy.
     both = "strchr(getenv(\"CUDA_VISIBLE_DEVICES\"), ',')"
     driver = make_driver(tmp_path, context=f"return {both} && device == 0 ? 46 : 0;")
     monkeypatch.setenv("LD_LIBRARY_PATH", driver["LD_LIBRARY_PATH"])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-busy,MIG-free")
     told = Code("import os\nraise ValueError(os.environ['CUDA_VISIBLE_DEVICES'])")
-    with open_offline(wheel) as place:
+    with open_offline(fake) as place:
         work = GpuRequest(module=Code("fake"), snippets={"asks": told})
         found = use_gpu(place, place.wheel, work, CudaRequest())
     assert found.steps[0].detail.startswith("ValueError: MIG-free")
@@ -343,3 +349,94 @@ def test_work_is_done_on_the_devices_that_are_free(
         "its context gives CUDA_ERROR_OF_TEST (46)",
         "",
     ]
+
+
+# Whether the host is to blame: its driver is asked without the package.
+
+
+@compiled
+@pytest.mark.parametrize(
+    ("bodies", "problem"),
+    [
+        ({"allocate": "return 2 * device;"}, "its memory gives CUDA_ERROR_OF_TEST (2)"),
+        ({"work": "return 214 * device;"}, "its work gives CUDA_ERROR_OF_TEST (214)"),
+        ({"copied": "*(char *)to ^= current;"}, "its memory returns other bytes than were written"),
+        (
+            {"free": "(device ? 3L : 5L) << 30"},
+            "other processes hold 136.0 of its 139.0 GiB",
+        ),
+        ({"memory": False}, ""),
+        ({"free": "1L << 30", "integrated": "1"}, ""),
+    ],
+)
+def test_a_device_does_a_piece_of_work_of_ours(
+    tmp_path: Path, bodies: dict[str, Any], problem: str
+) -> None:
+    host = describe_host(make_driver(tmp_path, **bodies))
+    assert (host.problem, [each.problem for each in host.devices]) == ("", ["", problem])
+
+
+@compiled
+def test_the_management_library_counts_errors_and_tells_a_driver_that_is_half_updated(
+    tmp_path: Path,
+) -> None:
+    make_management(tmp_path, errors="type == 1 && counter == 0 ? 3 : 0")
+    host = describe_host(make_driver(tmp_path))
+    assert (host.driver, host.memory_errors, host.doubt) == ("580.95.05", 6, "")
+    make_management(tmp_path, init="18")
+    host = describe_host(make_driver(tmp_path))
+    assert host.problem == ""
+    assert host.doubt.startswith("the NVIDIA driver's libraries and its kernel module are of")
+
+
+FREE = GpuDevice(name="H200")
+FINE = GpuHost(library="libcuda.so.1", devices=(FREE, FREE), memory_errors=1)
+LOST = replace(FINE, problem="cuInit gives 999", devices=())
+
+
+@pytest.mark.parametrize(
+    ("after", "blame"),
+    [
+        (FINE, ""),
+        (replace(FINE, memory_errors=0), ""),  # the driver was loaded again
+        (LOST, "cuInit gives 999"),
+        (replace(LOST, library=""), "cuInit gives 999"),
+        (replace(LOST, library="site-packages/demo/libcuda.so.1"), ""),  # the package's own
+        (
+            replace(FINE, devices=(FREE, replace(FREE, problem="it is busy"))),
+            "device 1 (H200) is present but cannot be used: it is busy",
+        ),
+        (replace(FINE, devices=(FREE,)), "the NVIDIA driver finds 1 of 2 GPUs"),
+        (
+            replace(FINE, memory_errors=3),
+            "the NVIDIA driver counts 2 uncorrectable ECC errors",
+        ),
+        (replace(FINE, doubt="it is half updated"), "it is half updated"),
+    ],
+)
+def test_what_a_second_look_finds_decides_who_is_to_blame(after: GpuHost, blame: str) -> None:
+    assert find_blame(FINE, after) == blame
+
+
+def test_a_device_that_was_broken_before_says_nothing_of_what_came_after() -> None:
+    before = replace(FINE, devices=(FREE, replace(FREE, problem="it is busy")))
+    assert find_blame(before, replace(FINE, devices=(FREE,))) == ""
+
+
+@pytest.mark.parametrize(
+    ("label", "runtime", "kind"),
+    [
+        ("+cu141", "14.1", HostUnfit),
+        ("", "14.1", HostUnfit),
+        ("+cu141", "", HostUnfit),
+        ("+cu126", "14.1", Unavailable),  # it is not what it promises
+    ],
+)
+def test_a_driver_that_is_too_old_for_what_a_package_promises_is_the_hosts_fault(
+    label: str, runtime: str, kind: type[Unavailable]
+) -> None:
+    host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
+    package = wheel(f"torch-2.15.0{label}-cp311-cp311-manylinux_2_28_x86_64.whl")
+    with pytest.raises(Unavailable) as raised:
+        require_driver(host, runtime, list_promised(package))
+    assert type(raised.value) is kind
