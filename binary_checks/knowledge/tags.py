@@ -509,9 +509,7 @@ _MUSLS_OWN = re.compile(r"libc\.so|libc\.musl-.*|ld-musl-.*")
 _LIBPYTHON = re.compile(r"libpython\d.*")
 _TIME64 = re.compile(r"__\w*time64")
 """musl's names of functions with 64-bit time on 32-bit systems, since version 1.2."""
-_NODE = re.compile(r"(?P<prefix>[A-Z]+)_(?P<numbers>\d{1,9}(?:\.\d{1,9})*) of (?P<library>.+)")
 _FIRST_WITH_TIME64 = (1, 2)
-_OLDEST_MACOS = {"aarch64": (11, 0)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -630,7 +628,7 @@ def _lowest_of(
             return LowestTag(
                 family=family, architecture=architecture, version=policy.minimum, reasons=against
             )
-        against = tuple(_keep_newest(found))
+        against = found
     outside = {name for each in needs for name in each.libraries} - known[-1].libraries
     others = [
         _Needs(
@@ -650,7 +648,8 @@ def _lowest_of(
     )
 
 
-def _object_to(policy: Policy, needs: Iterable[_Needs]) -> Iterator[TagReason]:
+def _object_to(policy: Policy, needs: Collection[_Needs]) -> Iterator[TagReason]:
+    """Yield what a policy does not allow; of version nodes the newest, which imply older ones."""
     for ours in needs:
         item, path = ours.item, ours.item.path
         for name in ours.libraries:
@@ -662,26 +661,18 @@ def _object_to(policy: Policy, needs: Iterable[_Needs]) -> Iterator[TagReason]:
                 for symbol in sorted(item.imports.among(forbidden)):
                     if any(not each.weak for each in item.imports.find(symbol)):
                         yield TagReason(path=path, need=f"{symbol} of {name}")
-        for need in ours.versions:
-            if policy.allows(need.version) is False:
-                yield TagReason(path=path, need=f"{need.version} of {need.library}")
         if policy.libc == "musl" and policy.minimum < _FIRST_WITH_TIME64:
             for symbol in sorted(filter(_TIME64.fullmatch, item.imports.names))[:1]:
                 yield TagReason(path=path, need=f"{symbol} of musl 1.2")
-
-
-def _keep_newest(reasons: Iterable[TagReason]) -> Iterator[TagReason]:
-    """Keep only the newest version node of each library and prefix, which implies older ones."""
-    nodes: dict[str, list[tuple[tuple[int, ...], TagReason]]] = {}
-    for reason in reasons:
-        if match := _NODE.fullmatch(reason.need):
-            numbers = tuple(map(int, match["numbers"].split(".")))
-            nodes.setdefault(match["prefix"] + match["library"], []).append((numbers, reason))
-        else:
-            yield reason
-    for ours in nodes.values():
-        newest = max(numbers for numbers, _ in ours)
-        yield from (reason for numbers, reason in ours if numbers == newest)
+    refused = [n for each in needs for n in each.versions if policy.allows(n.version) is False]
+    newest = [
+        need
+        for library in {need.library for need in refused}
+        for need in find_newest_nodes(each for each in refused if each.library == library)
+    ]
+    for ours in needs:
+        for need in filter(newest.__contains__, ours.versions):
+            yield TagReason(path=ours.item.path, need=f"{need.version} of {need.library}")
 
 
 def _lowest_macos(package: Package) -> Iterator[LowestTag]:
@@ -692,7 +683,7 @@ def _lowest_macos(package: Package) -> Iterator[LowestTag]:
             architecture = plain_architecture(item.architecture)
             by_architecture.setdefault(architecture, []).extend(_date(item))
     for architecture, found in sorted(by_architecture.items()):
-        floor = _OLDEST_MACOS.get(architecture, (10, 0))
+        floor = _FIRST_WITH_ARM64 if architecture == "aarch64" else (10, 0)
         newest = max([floor, *(version for version, _ in found)])
         reasons = tuple(dict.fromkeys(reason for version, reason in found if version == newest))
         yield LowestTag(
