@@ -329,22 +329,6 @@ def test_a_command_is_given_once_and_names_the_package_as_it_lies(tmp_path: Path
     assert f"  run: auditwheel repair '{path}'  # where" in shown
 
 
-@pytest.mark.slow
-def test_documentation_is_there_without_docstrings(tmp_path: Path) -> None:
-    path = faulty(tmp_path)
-    for words in (["--explain", "missing-library"], ["--list"], ["--static", path.name]):
-        plain, bare = (start_command(tmp_path, *words, **each).stdout for each in _OPTIMIZED)
-        assert _without_seconds(plain) == _without_seconds(bare)
-        assert plain.strip()
-
-
-_OPTIMIZED: tuple[dict[str, str], ...] = ({"PYTHONOPTIMIZE": ""}, {"PYTHONOPTIMIZE": "2"})
-
-
-def _without_seconds(text: str) -> str:
-    return re.sub(r"[\d.]+ s\b", "", text)
-
-
 def test_wheels_of_one_name_in_two_folders_are_told_apart(pytester: pytest.Pytester) -> None:
     for build in (faulty, healthy):
         folder = pytester.path / "dist" / build.__name__
