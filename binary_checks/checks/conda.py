@@ -10,10 +10,8 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.gaps import list_unread, make_gap
 from binary_checks.knowledge.library_names import (
-    cuda_of_label,
     cuda_of_library,
     is_cuda_library,
-    is_driver_library,
 )
 from binary_checks.knowledge.tags import find_minimum, is_of_cuda, name_of, read_version
 from binary_checks.model import (
@@ -307,39 +305,9 @@ def _find_cuda(linkage: Linkage | CondaLike) -> list[tuple[int, str]]:
     return [(cuda_of_library(name) or 0, name) for name in names]
 
 
-# Whether a package matches its build string and its platform.
+# Whether a package for every platform has objects for one.
 
 _SPELLED = {Format.ELF: "an ELF object", Format.MACHO: "a Mach-O object", Format.PE: "a PE object"}
-
-
-@check
-def cuda_build_without_cuda(package: CondaLike, linkage: Linkage | CondaLike) -> Iterator[Finding]:
-    """The build string names CUDA, but nothing in the package uses it.
-
-    The check looks for device code, for a library of CUDA that an object needs or opens, and for a
-    dependency on CUDA or on a CUDA build. A package without objects is not judged: it only selects
-    others.
-
-    Why: users who ask for the CUDA build get one that does not use their GPU.
-    Fix: look in the build's log for why CUDA was not found; make the build stop there.
-    Level: users do not get what they asked for.
-    """
-    if not cuda_of_label(package.claims.variant):
-        raise NotApplicable("its build string names no CUDA")
-    if not package.objects or package.unread or package.malformed:
-        raise NotApplicable("it has no objects that could be read")
-    needed = {edge.needed for edge in linkage.edges} if isinstance(linkage, Linkage) else set()
-    opened = {name for each in package.objects if each.opened for name in each.opened.names}
-    if any(is_cuda_library(name) or is_driver_library(name) for name in needed | opened):
-        return
-    carriers = (item for item in package.objects if isinstance(item, ElfFile | PeFile))
-    if any(map(is_of_cuda, package.depends)) or any(item.device_code for item in carriers):
-        return
-    sentence = (
-        f"the build string {package.build} says CUDA, but no object has code for a GPU or needs "
-        "a library of CUDA, and no dependency is for CUDA"
-    )
-    yield Problem(sentence=sentence)
 
 
 @check

@@ -1,4 +1,4 @@
-"""What iOS requires of libraries, and of modules that an app moves into frameworks."""
+"""What iOS requires of libraries."""
 
 from __future__ import annotations
 
@@ -10,15 +10,10 @@ from binary_checks.knowledge.tags import format_architecture, read_version
 from binary_checks.model import (
     Finding,
     Kind,
-    Level,
-    Linkage,
     MachOFile,
     NotInspected,
-    Package,
     Problem,
-    Rule,
     TargetSystem,
-    is_extension,
 )
 
 _LOADED = (Kind.SHARED, Kind.EXECUTABLE)
@@ -76,31 +71,6 @@ def minimum_ios_above_tag(library: MachOFile, target: TargetSystem) -> Iterator[
             f"{target.name.partition(',')[0]} promises {'{}.{}'.format(*promised)}",
             facts=(library.architecture,),
         )
-
-
-@check
-def library_beside_ios_module(
-    linkage: Linkage, package: Package, target: TargetSystem
-) -> Iterator[Finding]:
-    """An extension module for iOS finds a library of the package relative to its own place.
-
-    Why: an app may have libraries only as frameworks in its folder Frameworks. Its build moves each
-    extension module there and leaves a ``.fwork`` file; other libraries of the wheel stay behind,
-    so paths that begin with ``@loader_path`` lead nowhere.
-    Fix: link the library statically into the module.
-    Level: the build of an app may move the library, too.
-    """
-    _find_platform(target)
-    modules = {item.path for item in package.objects if is_extension(item)}
-    for edge in linkage.edges:
-        if edge.path in modules and edge.rule in {Rule.LOADER_PATH, Rule.RPATH}:
-            yield Problem(
-                path=edge.path,
-                sentence=f"needs {edge.needed} at a place relative to its own: an app moves the "
-                "module into a framework, and then does not find it",
-                facts=(edge.needed,),
-                level=Level.WARNING,
-            )
 
 
 def _find_platform(target: TargetSystem) -> str:

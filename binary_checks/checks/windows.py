@@ -399,17 +399,15 @@ def _find_foreign(linkage: Linkage, present: Collection[str]) -> str:
 
 @check
 def outdated_redistributable(
-    library: PeFile, package: Package, linkage: Linkage | Package, *, strict: bool = False
+    library: PeFile, package: Package, linkage: Linkage | Package
 ) -> Iterator[Finding]:
     """A bundled Visual C++ runtime is too old for the code that uses it.
 
-    By default only the one case known to crash is reported: as an error if the package's own code
+    Only the one case known to crash is reported: as an error if the package's own code
     crashes; as a warning if the package loads a copy with the name ``msvcp140.dll``, which all
     packages of the process then get. A copy that delvewheel renamed has one user, and Python has
-    its own vcruntime140.dll loaded before any package. With ``strict`` the package must follow
-    Microsoft's rule that the runtime is as new as the newest toolset; healthy wheels break that
-    rule. A runtime 14.3x with a toolset 14.4x is reported, 14.40 with 14.44 is not, because DLLs of
-    a single release can differ by that much.
+    its own vcruntime140.dll loaded before any package. Microsoft's
+    rule that the runtime is as new as the newest toolset is not judged: healthy wheels break it.
 
     Why: since 14.40 (Visual Studio 2022 17.10) a std::mutex starts zero-initialised, and older
     versions of msvcp140.dll follow its null pointer: access violation at the first lock.
@@ -427,19 +425,12 @@ def outdated_redistributable(
         theirs = toolset_of(copy)
         if theirs is None:
             continue
-        used = f"{copy.file_name} of {_format_version(theirs)}"
-        versions = f"built with toolset {_format_version(mine)}, uses {used}"
         if theirs < _ZEROED_MUTEX <= mine and _locks_zeroed_mutex(library):
             yield Problem(
                 path=library.path,
-                sentence=f"{versions}: locking a std::mutex crashes; bundle a runtime of 14.40 or "
-                "later",
-                facts=(copy.file_name,),
-            )
-        elif strict and theirs[1] // 10 < mine[1] // 10:
-            yield Problem(
-                path=library.path,
-                sentence=f"{versions}: Microsoft requires a runtime as new as the newest toolset",
+                sentence=f"built with toolset {_format_version(mine)}, uses {copy.file_name} of "
+                f"{_format_version(theirs)}: locking a std::mutex crashes; bundle a runtime of "
+                "14.40 or later",
                 facts=(copy.file_name,),
             )
 

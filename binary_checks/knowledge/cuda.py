@@ -210,26 +210,6 @@ def oldest_driver_of_ptx(version: str, system: str) -> str:
     return driver_of_toolkit(cuda_of_ptx(version), system)
 
 
-def newest_driver(system: str) -> str:
-    """Return the newest driver in our tables."""
-    return list(_read_drivers()[1].values())[-1][system == "windows"]
-
-
-def is_driver(text: str) -> bool:
-    """Return whether the text is a driver version: "580", "580.65.06"."""
-    return re.fullmatch(r"\d{3,4}(?:\.\d{1,4}){0,2}", text) is not None
-
-
-def exceeds_driver(needed: str, driver: str) -> bool:
-    """Return whether the needed driver is newer than the given one.
-
-    Only the parts that both versions have are compared: "580" stands for any version of 580.
-    """
-    one, other = (read_numbers(each) if each else () for each in (needed, driver))
-    length = min(len(one), len(other))
-    return one[:length] > other[:length]
-
-
 # A package's answers about CUDA, and why an answer is missing.
 
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.conda import (
-    cuda_build_without_cuda,
     missing_virtual_package,
     objects_in_noarch,
     overlinking,
@@ -32,7 +31,6 @@ from binary_checks.model import (
     NeededVersion,
     Note,
     NotInspected,
-    OpenedNames,
     Problem,
     PythonClaim,
     UnreadObject,
@@ -204,37 +202,6 @@ def test_understated_driver_is_quiet_on_what_asks_for_it() -> None:
         assert told(understated_driver(package("demo", depends), linkage(CUDART))) == []
     with pytest.raises(NotApplicable):
         list(understated_driver(package("demo"), linkage()))
-
-
-CUDA = {"build": "cuda126_py311h0_0", "claims": Claims(variant="cu126")}
-
-
-def test_cuda_build_without_cuda_fires() -> None:
-    item = package("demo", "python", objects=(elf_file(NATIVE),), **CUDA)
-    ((sentence, _),) = told(cuda_build_without_cuda(item, linkage(edge("libc.so.6"))))
-    assert sentence.startswith("the build string cuda126_py311h0_0 says CUDA, but ")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"objects": (elf_file(NATIVE, device_code=(CODE,)),)},
-        {"objects": (elf_file(NATIVE, opened=OpenedNames(names=("libcuda.so.1",))),)},
-        {"objects": (pe_file(device_code=(CODE,)),)},
-        {"objects": (elf_file(NATIVE),), "depends": ("libtorch 2.5 cuda126_*",)},
-    ],
-)
-def test_cuda_build_without_cuda_is_quiet_on_one_of_cuda(fields: Any) -> None:
-    item = package(**{**CUDA, **fields})
-    assert told(cuda_build_without_cuda(item, linkage())) == []
-
-
-def test_cuda_build_without_cuda_does_not_judge_what_only_chooses_others() -> None:
-    with pytest.raises(NotApplicable):
-        list(cuda_build_without_cuda(package(**CUDA), linkage()))
-
-
-CPU = {"build": "cpu_py311h0_0", "claims": Claims(variant="cpu")}
 
 
 @pytest.mark.parametrize(

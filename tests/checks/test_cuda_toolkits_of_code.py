@@ -1,4 +1,4 @@
-"""The toolkits that made device code are held against what the package states, and drivers."""
+"""The toolkits that made device code are held against what the package states."""
 
 from __future__ import annotations
 
@@ -8,16 +8,11 @@ import pytest
 
 from binary_checks.checks.cuda.toolkits import (
     device_code_of_other_cuda,
-    ptx_needs_newer_driver,
 )
-from binary_checks.errors import NotApplicable, ProfileError
+from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.model import (
-    DeviceContainers,
-    DeviceKind,
-    DeviceTarget,
     DeviceToolkits,
-    ElfFile,
     Finding,
     Level,
     Note,
@@ -29,7 +24,7 @@ from binary_checks.model import (
     ToolkitSample,
     ToolkitSource,
 )
-from fixtures.linking import library, target, windows
+from fixtures.linking import library, target
 from fixtures.values import wheel
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64.whl"
@@ -172,60 +167,3 @@ def test_code_that_could_not_be_read_is_a_gap_in_the_same_words_for_each_object(
         )
         for name in "ab"
     ]
-
-
-def judge_ptx(*samples: ToolkitSample, on: Any = None, **fields: Any) -> list[Finding]:
-    alone = fields.pop("alone", False)
-    kinds = [DeviceKind.PTX] if alone else [DeviceKind.PTX, DeviceKind.SASS]
-    targets = tuple(DeviceTarget(kind=kind, architecture="sm_90") for kind in kinds)
-    group = DeviceContainers(targets=targets, count=2, offset=64)
-    objects: list[ElfFile] = [library(each.path, device_containers=(group,)) for each in samples]
-    toolkits = DeviceToolkits(samples=samples)
-    package = wheel(f"demo-1.0-{TAGS}", objects=objects)
-    return list(ptx_needs_newer_driver(package, toolkits, on or target(), **fields))
-
-
-def test_ptx_that_the_promised_driver_does_not_compile() -> None:
-    (found,) = judge_ptx(sample(("13.1", 4), ptx=(("9.1", 1),)), driver="580.65.06")
-    assert found == Problem(
-        path=PATH,
-        sentence="has PTX 9.1, which needs driver 590.44.01; the profile promises driver "
-        "580.65.06, which cannot compile it",
-    )
-    (found,) = judge_ptx(sample(ptx=(("9.9", 1),)), driver="580.65.06")
-    assert isinstance(found, Problem)
-    assert "which needs driver a newer one than 610.43.02" in found.sentence
-
-
-def test_ptx_that_the_promised_driver_compiles_is_noted_with_its_driver() -> None:
-    (found,) = judge_ptx(sample(("13.1", 4), ptx=(("9.1", 1),)), driver="595")
-    assert found == Note(
-        path=PATH,
-        sentence="has PTX 9.1, of CUDA 13.1: driver 590.44.01 and later ones compile it, machine "
-        "code runs on 580; 5 of 300 entries inspected",
-    )
-    (found,) = judge_ptx(sample(ptx=(("8.7", 1),)), on=windows())
-    assert isinstance(found, Note)
-    assert "driver 570.65 and later ones compile it" in found.sentence
-
-
-def test_containers_of_ptx_alone_need_a_newer_driver_than_their_cuda_promises() -> None:
-    (found,) = judge_ptx(sample(ptx=(("9.1", 1),)), alone=True)
-    assert isinstance(found, Problem)
-    assert found.level is Level.WARNING
-    assert "PTX 9.1 needs driver 590.44.01, but CUDA 13 itself runs on 580" in found.sentence
-    (found,) = judge_ptx(sample(ptx=(("9.0", 1),)), alone=True)
-    assert isinstance(found, Note)
-    (found,) = judge_ptx(sample(ptx=(("12.0", 1),)), alone=True)
-    assert isinstance(found, Note)
-    assert "which no driver up to" in found.sentence
-
-
-def test_a_package_without_ptx_is_not_judged() -> None:
-    with pytest.raises(NotApplicable, match="no PTX"):
-        judge_ptx(sample(("13.1", 4)))
-
-
-def test_a_driver_that_is_none_is_the_profile_s_fault() -> None:
-    with pytest.raises(ProfileError, match="no version: 'new'"):
-        judge_ptx(sample(ptx=(("9.1", 1),)), driver="new")

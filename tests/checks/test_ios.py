@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from packaging.tags import parse_tag
 
-from binary_checks.checks.ios import library_beside_ios_module, minimum_ios_above_tag, not_for_ios
+from binary_checks.checks.ios import minimum_ios_above_tag, not_for_ios
 from binary_checks.checks.linkage.needed_libraries import libpython_linked, missing_library
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.tags import read_claims
@@ -86,16 +86,6 @@ def test_no_simulator_on_arm_is_older_than_ios_14() -> None:
     """cffi 2.1.1 is built for 14.0, and its tag is ios_13_0_arm64_iphonesimulator."""
     item = module(sdk="iphonesimulator", minimum_os="14.0")
     assert list(minimum_ios_above_tag(item, ios(SIMULATOR))) == []
-
-
-def test_a_library_beside_a_module_stays_behind() -> None:
-    name = "@loader_path/../demo.dylibs/liba.dylib"
-    library = macho_file("demo.dylibs/liba.dylib", architecture="aarch64", platforms=("ios",))
-    (problem,) = library_beside_ios_module(*link(module(name), library))
-    assert isinstance(problem, Problem)
-    assert problem.facts == (name,)
-    system = "/usr/lib/libSystem.B.dylib"
-    assert list(library_beside_ios_module(*link(module(system, PYTHON)))) == []
 
 
 def test_python_and_the_system_are_there_and_others_are_unknown() -> None:

@@ -7,12 +7,12 @@ import pytest
 from binary_checks.knowledge.cuda import (
     cuda_of_ptx,
     driver_of_toolkit,
-    exceeds_driver,
     find_copies,
     lowest_driver,
     oldest_driver_of_ptx,
 )
 from binary_checks.knowledge.library_names import DRIVER_LIBRARIES
+from binary_checks.model import read_numbers
 from fixtures.values import elf_file
 
 
@@ -42,15 +42,16 @@ def test_machine_code_runs_on_older_drivers_than_ptx_of_the_same_toolkit() -> No
     for minor in range(1, 10):
         of_major = lowest_driver(f"12.{minor}", "linux")
         assert of_major == "525.60.13"
-        assert exceeds_driver(driver_of_toolkit(f"12.{minor}", "linux"), of_major)
-        assert not exceeds_driver(of_major, of_major)
+        assert read_numbers(driver_of_toolkit(f"12.{minor}", "linux")) > read_numbers(of_major)
 
 
 def test_each_toolkit_of_a_major_version_has_a_newer_driver_than_the_one_before() -> None:
     for system in ("linux", "windows"):
         for major, last in (("11", 8), ("12", 9), ("13", 3)):
             drivers = [driver_of_toolkit(f"{major}.{minor}", system) for minor in range(last + 1)]
-            assert all(exceeds_driver(later, each) for each, later in pairwise(drivers))
+            assert all(
+                read_numbers(later) > read_numbers(each) for each, later in pairwise(drivers)
+            )
 
 
 def test_a_package_without_the_drivers_libraries_has_no_copy_of_them() -> None:

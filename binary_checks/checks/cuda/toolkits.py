@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from binary_checks.declaring import check
-from binary_checks.errors import NotApplicable, ProfileError
+from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.cuda import (
     compare_expected,
     compare_versions,
     cuda_of_ptx,
-    exceeds_driver,
     find_answer,
     find_gap,
     find_pins,
     find_unreported,
-    is_driver,
-    lowest_driver,
-    newest_driver,
-    oldest_driver_of_ptx,
     relates_to_cuda,
     require_cuda_build,
     require_question,
 )
-from binary_checks.knowledge.device_code import find_carriers, first_of
 from binary_checks.knowledge.gaps import find_unjudged, find_unloaded, find_unread
 from binary_checks.knowledge.library_names import (
     OpenedMember,
@@ -59,8 +53,6 @@ from binary_checks.knowledge.toolkit_claims import (
 from binary_checks.model import (
     CudaReport,
     CudaRequest,
-    DeviceContainers,
-    DeviceKind,
     DeviceToolkits,
     Distribution,
     Edge,
@@ -347,7 +339,7 @@ def cuda_libraries_disagree(
             yield NotInspected(sentence=f"{each.name}: it is neither loaded nor installed")
 
 
-# Whether device code was made by the toolkit that the package states, and for which drivers.
+# Whether device code was made by the toolkit that the package states.
 
 
 @check
@@ -432,7 +424,7 @@ def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator
         listed = ", ".join(f"{count} by {version}" for version, count in sample.toolkits)
         yield Note(
             path=sample.path,
-            sentence=f"has device code of several toolkits ({listed}{_share([sample], '; ')})",
+            sentence=f"has device code of several toolkits ({listed}{_share(sample)})",
         )
 
 
@@ -465,101 +457,10 @@ def _choose_level(made: list[ToolkitClaim], claim: ToolkitClaim) -> Level:
     return Level.WARNING if same_major and stated_in_file else Level.ERROR
 
 
-def _share(samples: Sequence[ToolkitSample], before: str) -> str:
+def _share(sample: ToolkitSample) -> str:
     """Return how much of the code was inspected; "" if it is everything."""
-    seen, total = sum(each.seen for each in samples), sum(each.total for each in samples)
-    return f"{before}{seen} of {total} entries inspected" if seen < total else ""
-
-
-@check
-def ptx_needs_newer_driver(
-    package: Package, toolkits: DeviceToolkits, target: TargetSystem, *, driver: str = ""
-) -> Iterator[Finding]:
-    """PTX of a package is too new for the drivers that are to run it.
-
-    A driver does not compile PTX of a newer toolkit than its own, although it runs machine code of
-    every toolkit of its major version: PTX 9.1, as CUDA 13.1 writes it, needs driver 590.44.01,
-    machine code of CUDA 13 only 580. A note names the oldest driver for PTX and for machine code.
-    The option ``driver`` is the oldest driver that the project promises ("580.65.06"): newer PTX is
-    then a problem. Without the option, a warning reports containers that hold nothing but PTX, if
-    the oldest driver for machine code of the same toolkit cannot compile that PTX.
-
-    Why: on such a driver "the provided PTX was compiled with an unsupported toolchain"; code fails
-    on each GPU for which there is no machine code.
-    Fix: build with an older toolkit, or add machine code for every GPU that is supported.
-    Level: the code fails with drivers that the project itself promises.
-    """
-    if driver and not is_driver(driver):
-        raise ProfileError(f"options.ptx-needs-newer-driver.driver: no version: {driver!r}")
-    samples = [each for each in toolkits.samples if each.ptx or each.unread]
-    if not samples:
-        raise NotApplicable("no PTX in the package")
-    yield from find_unread_samples(samples)
-    alone = {item.path: group for item, group in _find_ptx_alone(package)}
-    quiet: dict[str, list[ToolkitSample]] = {}
-    for sample in (each for each in samples if each.ptx):
-        version = max((version for version, _ in sample.ptx), key=read_numbers)
-        found = list(_judge_ptx(sample, version, target.system, driver, alone.get(sample.path)))
-        yield from found
-        if not found:
-            quiet.setdefault(version, []).append(sample)
-    for version, those in sorted(quiet.items(), key=lambda each: read_numbers(each[0])):
-        yield _note_driver(version, those, target.system)
-
-
-def _find_ptx_alone(package: Package) -> Iterator[tuple[ObjectFile, DeviceContainers]]:
-    """Yield, for each object, its first container that holds PTX and no machine code."""
-    for item in find_carriers(package):
-        alone = [
-            group
-            for group in item.device_containers
-            if group.targets and all(each.kind is DeviceKind.PTX for each in group.targets)
-        ]
-        if alone:
-            yield item, first_of(alone)
-
-
-def _judge_ptx(
-    sample: ToolkitSample, version: str, system: str, driver: str, alone: DeviceContainers | None
-) -> Iterator[Problem]:
-    needed = oldest_driver_of_ptx(version, system)
-    cuda = cuda_of_ptx(version)
-    served = lowest_driver(cuda, system) if cuda else ""
-    if driver and exceeds_driver(needed or newest_driver(system), driver):
-        known = needed or f"a newer one than {newest_driver(system)}"
-        yield Problem(
-            path=sample.path,
-            sentence=f"has PTX {version}, which needs driver {known}; the profile promises "
-            f"driver {driver}, which cannot compile it",
-            facts=(version,),
-        )
-    elif alone is not None and not driver and served and exceeds_driver(needed, served):
-        yield Problem(
-            path=sample.path,
-            sentence=f"has containers with nothing but PTX, first at offset {alone.offset}: PTX "
-            f"{version} needs driver {needed}, but CUDA {cuda.partition('.')[0]} itself runs on "
-            f"{served}; add machine code",
-            facts=(version,),
-            level=Level.WARNING,
-        )
-
-
-def _note_driver(version: str, samples: list[ToolkitSample], system: str) -> Note:
-    """Note the oldest driver for the newest PTX of these objects, and for their machine code."""
-    cuda, needed = cuda_of_ptx(version), oldest_driver_of_ptx(version, system)
-    others = f" (and {len(samples) - 1} more)" if len(samples) > 1 else ""
-    written = f"PTX {version}{others}"
-    if not needed:
-        newest = newest_driver(system)
-        sentence = f"has {written}, which no driver up to {newest} is known to compile"
-        return Note(path=samples[0].path, sentence=sentence)
-    served = lowest_driver(cuda, system)
-    code = f", machine code runs on {served}" if any(each.toolkits for each in samples) else ""
-    return Note(
-        path=samples[0].path,
-        sentence=f"has {written}, of CUDA {cuda}: driver {needed} and later ones compile it{code}"
-        f"{_share(samples, '; ')}",
-    )
+    partial = sample.seen < sample.total
+    return f"; {sample.seen} of {sample.total} entries inspected" if partial else ""
 
 
 # Whether libraries of NVIDIA that open others of their family at run time find these.
