@@ -269,7 +269,6 @@ _FORMATS_OF_SUFFIXES = {
     **dict.fromkeys(("darwin", "iphoneos", "iphonesimulator"), Format.MACHO),
     "wasm32-emscripten": Format.WASM,
 }
-_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _WORDS = {
     "i686": r"x86|i386|i686|ia32|win32|32",
     "x86_64": r"x64|amd64|x86_64|win64|64",
@@ -317,7 +316,7 @@ def compare_architectures(
         return None
     # A wheel for macOS may also contain DLLs for other systems, as sounddevice's does.
     formats = frozenset[Format]().union(*map(formats_of, systems))
-    loaded = [item for item in objects if item.kind in _LOADED]
+    loaded = [item for item in objects if is_loaded(item)]
     judged = [item for item in loaded if item.format in formats]
     foreign = [item for item in loaded if _is_of_other_format(item, formats)]
     misfits = [
@@ -570,7 +569,7 @@ def find_lowest_tags(package: Package, linkage: Linkage | None) -> tuple[LowestT
 
 def _lowest_linux(package: Package, linkage: Linkage | None) -> Iterator[LowestTag]:
     own = {name for item in package.objects for name in (item.file_name, item.name)}
-    loaded = [item for item in package.objects_of(ElfFile) if item.kind in _LOADED]
+    loaded = [item for item in package.objects_of(ElfFile) if is_loaded(item)]
     for architecture in sorted({item.architecture for item in loaded}):
         ours = [item for item in loaded if item.architecture == architecture]
         needs = [_find_needs(item, linkage, own) for item in ours]
@@ -679,7 +678,7 @@ def _lowest_macos(package: Package) -> Iterator[LowestTag]:
     """Yield tags from each slice's stated minimum and the age of needed libraries and symbols."""
     by_architecture: dict[str, list[tuple[tuple[int, int], TagReason]]] = {}
     for item in package.objects_of(MachOFile):
-        if item.kind in _LOADED and "macos" in (item.platforms or ("macos",)):
+        if is_loaded(item) and "macos" in (item.platforms or ("macos",)):
             architecture = plain_architecture(item.architecture)
             by_architecture.setdefault(architecture, []).extend(_date(item))
     for architecture, found in sorted(by_architecture.items()):
@@ -718,7 +717,7 @@ def _newer_exports(library: str) -> tuple[tuple[tuple[int, int], frozenset[str]]
 
 def is_loaded(item: ObjectFile) -> bool:
     """Return whether a loader of the host loads the object."""
-    return item.kind in _LOADED
+    return item.kind in (Kind.SHARED, Kind.EXECUTABLE)
 
 
 # The system version that an object needs, by version nodes or by the age of its symbols.

@@ -9,7 +9,8 @@ from functools import cached_property
 from itertools import chain
 from typing import Generic, TypeVar
 
-from binary_checks.model import Kind, Layout, ObjectFile, Package
+from binary_checks.knowledge.tags import is_loaded
+from binary_checks.model import Layout, ObjectFile, Package
 
 ObjectT = TypeVar("ObjectT", bound=ObjectFile)
 
@@ -92,7 +93,7 @@ class FileLayout(Generic[ObjectT]):
         self.normalise_name, self._normalise_path = conventions.name, conventions.path
         self.objects = tuple(
             sorted(
-                (item for item in package.objects_of(kind) if is_loadable(item)),
+                (item for item in package.objects_of(kind) if is_loaded(item)),
                 key=lambda item: (item.path, item.architecture),
             )
         )
@@ -114,7 +115,7 @@ class FileLayout(Generic[ObjectT]):
         unread = ((i.path, i.reason) for each in (package.malformed, package.unread) for i in each)
         self.unread.update((self._normalise_path(path), reason) for path, reason in unread)
         for item in package.objects_of(self._kind):
-            if is_loadable(item):
+            if is_loaded(item):
                 self.origins.setdefault(item.path, origin)
                 path = self._normalise_path(item.path)
                 self._files[path] = (*self._files.get(path, ()), item)
@@ -275,8 +276,3 @@ class FileLayout(Generic[ObjectT]):
 def is_grafted(item: ObjectFile) -> bool:
     """Return whether a repair tool put the library into its package."""
     return item.directory.endswith((".libs", ".dylibs"))
-
-
-def is_loadable(item: ObjectFile) -> bool:
-    """Return whether any loader maps such an object."""
-    return item.kind in {Kind.SHARED, Kind.EXECUTABLE}

@@ -19,6 +19,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from binary_checks.knowledge.library_names import RequiredNames, explain_plugin, find_shippers
+from binary_checks.knowledge.tags import is_loaded
 from binary_checks.model import (
     CodeNames,
     DispensableObject,
@@ -33,7 +34,6 @@ from binary_checks.model import (
 )
 from binary_checks.wording.sentences import name_first
 
-_LOADED = (Kind.SHARED, Kind.EXECUTABLE)
 _HELPERS = {
     "ompt_start_tool": "OpenMP runtimes open it if a user asks for a tool",
     "ompd_initialize": "debuggers open it",
@@ -61,7 +61,7 @@ def find_dispensable_objects(
     """
     if code.unread:
         return
-    objects = {item.path: item for item in package.objects if item.kind in _LOADED}
+    objects = {item.path: item for item in package.objects if is_loaded(item)}
     found = {each.path: each for each in _judge(package, linkage, code, frozenset(tried), objects)}
     for path, other in _find_twins(objects, linkage).items():
         reason = f"{linkage.show(other)} is the same for this system's C library"
@@ -259,7 +259,7 @@ def _find_demanded(package: Package, code: CodeNames, replaced: Collection[str])
     Code that names an object in ``replaced`` does not need it: another file with that name works.
     """
     known = code.named.difference(replaced)
-    loaded = [item for item in package.objects if item.kind in _LOADED]
+    loaded = [item for item in package.objects if is_loaded(item)]
     outside = {item.path for item in loaded if package.layout.inside(item.path) is None}
     # A wheel may install an extension module where Python looks for none (``.data/data``).
     stray = outside if package.layout.climbs else set()
