@@ -59,6 +59,7 @@ def compile_module(folder: Path, slots: str, *options: str, start: str = START) 
     [
         ("{2, execute}, {4, (void *)1}", True),
         ("{2, execute}, {3, (void *)2}, {4, (void *)1}", True),
+        ("{2, execute}, {3, 0}, {4, (void *)1}", True),
         ("{85, execute}, {87, (void *)1}", True),  # compiled for 3.15
         ("{4, (void *)1}", True),
         ("{2, execute}, {4, 0}", False),
@@ -121,11 +122,16 @@ def test_pointers_of_windows_are_absolute(value: int, expected: bool) -> None:
     sample = read_pe_sample("extension.cp313t-win_amd64.pyd")
     sample = sample.replace(b"PyModule_Create2", b"PyModuleDef_Init")
     place = address_of_next(sample)
-    head = struct.pack("<QIIQQQQQ", 0, 0x200, 0xFFFFFFFF, 0, 0, 0, 0, 0)
-    other = struct.pack("<QIIQQQQQ", 1, 0x200, 0xFFFFFFFF, 0, 0, 0, 0, 0)  # a thread's object
     slots = struct.pack("<QQQQQQ", 2, 0x180001000, 4, value, 0, 0)
-    rest = struct.pack("<QQQQQ", 0, 0, 0, 0, place + 2 * len(head) + 5 * 8)
-    content = append_section(sample, ".slots", other + head + rest + slots + bytes(999))
+    others = struct.pack("<QQQQ", 4, 1, 0, 0)
+
+    def define(thread: int, address: int) -> bytes:
+        head = struct.pack("<QIIQQQQQ", thread, 0x200, 0xFFFFFFFF, 0, 0, 0, 0, 0)
+        return head + struct.pack("<QQQQQ", 0, 0, 0, 0, address)
+
+    no_static_object = define(1 << 56, place + len(slots))
+    data = slots + others + no_static_object + define(0, place) + bytes(999)
+    content = append_section(sample, ".slots", data)
     (found,) = read_objects(FREE_DLL, Bytes(content))
     assert isinstance(found, ObjectFile)
     assert found.gil_not_used is expected

@@ -155,7 +155,9 @@ def test_a_long_name_without_an_end_is_refused() -> None:
 
 
 def test_headers_without_end_are_refused() -> None:
-    data = write_tar([TarMember("x", b"11 mtime=1\n", kind=b"x")] * 20)
+    header = TarMember("x", b"11 mtime=1\n", kind=b"x")
+    assert len(read(write_tar([*[header] * 8, DEMO]))) == 1
+    data = write_tar([*[header] * 9, DEMO])
     assert refusal(data) == "more than 8 headers stand before one member"
 
 
@@ -212,6 +214,9 @@ def test_a_checksum_of_signed_characters_is_read() -> None:
 
 def test_members_and_their_names_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tar_module, "MAXIMUM_ENTRIES", 2)
+    monkeypatch.setattr(tar_module, "_MAXIMUM_NAMES", 18)
+    monkeypatch.setattr(tar_module, "MAXIMUM_SIZE", 10)
+    assert len(read(write_tar([DEMO] * 2))) == 2
     assert refusal(write_tar([DEMO] * 3)) == "it has more than 2 members"
-    monkeypatch.setattr(tar_module, "_MAXIMUM_NAMES", 5)
-    assert refusal(write_tar([DEMO])) == "the names in it have more than 5 bytes"
+    monkeypatch.setattr(tar_module, "_MAXIMUM_NAMES", 17)
+    assert refusal(write_tar([DEMO] * 2)) == "the names in it have more than 17 bytes"
