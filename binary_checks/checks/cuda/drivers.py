@@ -553,19 +553,15 @@ def _judge_version(
 
 @check
 def cuda_architectures_misreported(
-    report: CudaReport,
-    package: Distribution,
-    asked: CudaRequest,
-    *,
-    expected: tuple[str, ...] = (),
+    report: CudaReport, package: Distribution, asked: CudaRequest
 ) -> Iterator[Finding]:
     """A package reports other GPU architectures than it has code for.
 
     ``architectures`` in the profile's table ``[probes.cuda]`` is a Python expression that returns a
-    list or a string of words (``torch._C._cuda_getArchFlags()``). If the option ``expected`` is
-    set, it must list the same architectures, in any order. Some object of the package must have
-    code for each of them. An architecture that more than half of the package's containers have code
-    for must be among them; some kernels may support more.
+    list or a string of words (``torch._C._cuda_getArchFlags()``). Some object of the package must
+    have code for each of them. An architecture that more than half of the package's containers have
+    code for must be among them; some kernels may support more. missing-gpu-architecture and
+    unexpected-gpu-architecture compare the code with a list of the profile.
 
     Why: extensions are compiled for the reported architectures, and users rely on the list to know
     that their GPU is supported.
@@ -585,13 +581,6 @@ def cuda_architectures_misreported(
         how = f"raises {answer.error}" if answer.error else f"is {answer.value!r}, not a list"
         yield Problem(sentence=f"{architectures} {how}", facts=(architectures,))
         return
-    for name in sorted(set(expected) - set(found)):
-        yield Problem(sentence=f"{architectures} lacks {name}", facts=("expected", name))
-    for name in sorted(set(found) - set(expected) if expected else ()):
-        yield Problem(
-            sentence=f"{architectures} names {name}, which is not expected",
-            facts=(name, "expected"),
-        )
     there = find_architectures(package)
     for name in sorted(name for name in found if there and generation(name) not in there):
         yield Problem(
