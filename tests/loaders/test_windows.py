@@ -174,7 +174,7 @@ def test_a_forwarded_function_is_there_if_what_it_leads_to_is() -> None:
             ("on", "B.on"),
             ("off", "b.off"),
             ("sys", "KERNEL32.Sleep"),
-            ("out", "C.x"),
+            ("out", "C.on"),  # which the DLL that forwards does not stand in for
         )
     )
     linkage = load(
@@ -183,18 +183,6 @@ def test_a_forwarded_function_is_there_if_what_it_leads_to_is() -> None:
         dll("demo/b.dll", exports=symbols("on")),
     )
     assert [item.name for item in linkage.unresolved] == ["off", "out"]
-
-
-def test_a_function_that_a_missing_dll_should_have_is_not_taken_from_the_one_that_forwards() -> (
-    None
-):
-    forwards = Symbols((Symbol(name="f", forwarder="B.f"), Symbol(name="g", forwarder="C.f")))
-    linkage = load(
-        module("a.dll", imports=asks("a.dll", "f", "g")),
-        dll("demo/a.dll", exports=forwards),
-        dll("demo/b.dll", exports=symbols("f")),
-    )
-    assert [item.name for item in linkage.unresolved] == ["g"]
 
 
 def test_what_is_asked_of_a_delayed_library_is_told_as_such() -> None:
