@@ -10,7 +10,7 @@ from typing import Any
 from binary_checks.errors import Unavailable
 from binary_checks.model import Claims, Interpreter, SystemClaim, SystemLibrary, TargetSystem
 from binary_checks.systems.interpreters import format_interpreter
-from binary_checks.systems.libraries import Version, parse_version, read_committed
+from binary_checks.systems.libraries import parse_version, read_committed
 
 SIMULATED = ("wasm32",)
 RUNTIME = "the runtime"
@@ -33,7 +33,7 @@ def make_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem
     names = _runtime(abi)
     python = Interpreter(
         implementation="cpython",
-        version=_python_of(abi),
+        version=parse_version(_content()[abi]["python"]),
         free_threaded=False,
         exports=frozenset(names),
     )
@@ -42,7 +42,7 @@ def make_target(claims: Claims, extra_libraries: frozenset[str]) -> TargetSystem
         system="emscripten",
         libc="",
         architectures=SIMULATED,
-        minimum_os=_parse_abi(abi),
+        minimum_os=parse_version(abi.replace("_", ".")),
         libraries=extra_libraries.union(claims.provided),
         interpreter=python,
         interpreters={(python.version, False): python},
@@ -61,15 +61,6 @@ def find_abi(claim: SystemClaim) -> str | None:
         return found[1] if found[1] in _content() else None
     compilers = {f"{each['emscripten']}_wasm32": abi for abi, each in _content().items()}
     return compilers.get(claim.name)
-
-
-def _parse_abi(abi: str) -> Version:
-    year, number = abi.split("_")
-    return int(year), int(number)
-
-
-def _python_of(abi: str) -> Version:
-    return parse_version(_content()[abi]["python"])
 
 
 @functools.cache
