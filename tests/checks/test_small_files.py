@@ -63,7 +63,7 @@ def judge_script(folder: Path, content: bytes, **fields: Any) -> list[Finding]:
             Level.ERROR,
         ),
         (
-            b"#!/usr/bin/python3\n",
+            b"#!/usr/bin/python3 -E\n",
             "is run by the system's /usr/bin/python3, not by the Python of the environment",
             Level.WARNING,
         ),
@@ -75,6 +75,7 @@ def test_a_script_names_an_interpreter_that_users_lack(
     (found,) = judge_script(tmp_path, content)
     assert isinstance(found, Problem)
     assert (found.path, found.sentence, found.level) == ("bin/tool", sentence, level)
+    assert found.facts[0] in sentence
 
 
 def test_a_carriage_return_belongs_to_the_name_of_the_interpreter(tmp_path: Path) -> None:
@@ -88,6 +89,7 @@ def test_a_carriage_return_belongs_to_the_name_of_the_interpreter(tmp_path: Path
     "content",
     [
         b"#!python\nimport demo\n",
+        b"#!/usr/bin/env python3\r\nimport demo\r\n",
         b"#!pythonw\r\n",
         b"#!/usr/bin/env python3\n",
         b"#! /bin/sh -e\n",

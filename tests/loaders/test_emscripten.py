@@ -48,9 +48,11 @@ def test_a_runtime_path_leads_to_a_library(tmp_path: Path) -> None:
     assert resolutions(link(tmp_path, members)) == {"libx.so": found}
 
 
-def test_site_packages_are_searched_and_other_folders_are_not(tmp_path: Path) -> None:
-    members = {NATIVE: build_wasm(needed=("liba.so", "libb.so")), "liba.so": build_wasm()}
-    linkage = link(tmp_path, {**members, "demo.libs/libb.so": build_wasm()})
+@pytest.mark.parametrize("tag", [TAG, MIDDLE])
+def test_site_packages_are_searched_and_other_folders_are_not(tmp_path: Path, tag: str) -> None:
+    native = NATIVE.replace("314", tag[2:5])
+    members = {native: build_wasm(needed=("liba.so", "libb.so")), "liba.so": build_wasm()}
+    linkage = link(tmp_path, {**members, "demo.libs/libb.so": build_wasm()}, tag)
     assert resolutions(linkage) == {
         "liba.so": ("liba.so", "added-directory"),
         "libb.so": (None, "missing"),

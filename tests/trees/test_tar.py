@@ -121,9 +121,24 @@ def test_a_binary_size_is_read() -> None:
     assert [content for _, content in read(data)] == [b"x" * 5, b"hello"]
 
 
-@pytest.mark.parametrize("field", [b"\xff" * 12, b"-0000000001\0", b"99999999999\0", b"0x10" * 3])
-def test_a_size_that_is_none_is_refused(field: bytes) -> None:
-    assert "has an invalid number" in refusal(write_tar([TarMember("a", size_field=field)]))
+NO_SIZES = (b"\xff" * 12, b"-0000000001\0", b"99999999999\0", b"0x10" * 3)
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        *(TarMember("a", size_field=field) for field in NO_SIZES),
+        *(TarMember("a", pax=(("size", text),)) for text in ("x", "-1", "1" * 20)),
+    ],
+)
+def test_a_size_that_is_none_is_refused(member: TarMember) -> None:
+    assert "has an invalid number" in refusal(write_tar([member]))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("a/", b"\0"), ("a", b"5"), ("a/", b"5")])
+def test_a_folder_is_known_by_its_type_or_else_by_its_slash(name: str, kind: bytes) -> None:
+    ((entry, _),) = read(write_tar([TarMember(name, kind=kind)]))
+    assert (entry.name, entry.mode) == ("a/", 0o040644)
 
 
 def test_a_size_beyond_every_package_is_refused() -> None:
@@ -207,9 +222,26 @@ def test_a_wrong_checksum_is_refused() -> None:
 
 
 def test_a_checksum_of_signed_characters_is_read() -> None:
-    total = int(write_tar([TarMember(b"\xc3\xa9", b"x")])[148:154], 8)
-    ((entry, _),) = read(write_tar([TarMember(b"\xc3\xa9", b"x", checksum=total - 2 * 256)]))
-    assert entry.name == "\N{LATIN SMALL LETTER E WITH ACUTE}"
+    name = b"\x7f\xc3\xa9"
+    total = int(write_tar([TarMember(name, b"x")])[148:154], 8)
+    ((entry, _),) = read(write_tar([TarMember(name, b"x", checksum=total - 2 * 256)]))
+    assert entry.name == name.decode()
+
+
+def test_a_name_in_two_fields_is_one() -> None:
+    buffer, name = io.BytesIO(), f"{'d' * 60}/{'f' * 90}"
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        archive.addfile(tarfile.TarInfo(name))
+    ((entry, _),) = read(buffer.getvalue())
+    assert entry.name == name
+
+
+@pytest.mark.parametrize(
+    "record", [b"12 mtime=1\n", b"8 mtime\n", b"10 mtime=1", b"x mtime=1\n", b"mtime=1\n"]
+)
+def test_a_broken_pax_record_is_refused(record: bytes) -> None:
+    data = write_tar([TarMember("x", record, kind=b"x"), DEMO])
+    assert refusal(data) == "the pax header at byte 0x0 is broken"
 
 
 def test_members_and_their_names_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
