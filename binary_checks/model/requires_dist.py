@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 
 from binary_checks.errors import Unavailable
 from binary_checks.model.system import TargetSystem
-from binary_checks.safe_text import elide
+from binary_checks.safe_text import SHOWN, elide
 
 MARKERS_OF_SYSTEMS = {
     "linux": {"os_name": "posix", "platform_system": "Linux", "sys_platform": "linux"},
@@ -55,7 +55,8 @@ def require_names(requirements: Iterable[Requirement], advice: str) -> None:
     """
     for item in requirements:
         if item.url is not None:
-            raise Unavailable(f"{item.name} is required by URL ({elide(item.url)}); {advice}")
+            place = elide(item.url, 2 * SHOWN)  # most stay whole, to be copied
+            raise Unavailable(f"{item.name} is required by URL ({place}); {advice}")
         for each in item.specifier:
             if not re.fullmatch(_VERSION_TEXT, each.version):
                 raise Unavailable(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from binary_checks.model import (
     Accepted,
@@ -107,8 +107,14 @@ def of_missing_file(path: str, known: Known, layout: Layout) -> str:
 
 
 def _find_missing_folder(folders: tuple[str, ...], known: Known, layout: Layout) -> str:
-    missing = (each for each in folders if each.endswith(_GRAFTED) and each not in known())
+    missing = (each for each in _find_grafted(folders) if each not in known())
     return next((f"lost folder {layout.shorten(each)}" for each in missing), "")
+
+
+@lru_cache(maxsize=1024)
+def _find_grafted(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the folders that repair tools create; cached, as thousands of needs share them."""
+    return tuple(each for each in folders if each.endswith(_GRAFTED))
 
 
 def of_init_function(name: str) -> str:

@@ -45,9 +45,6 @@ from binary_checks.safe_text import elide, one_line
 
 # Phrases that the sentences of several checks contain.
 
-_LONGEST_NAME = 160
-"""Characters of one name; mangled C++ names may have thousands."""
-
 
 def name_first(names: Collection[str], most: int = 3, total: int | None = None) -> str:
     """Return the first names, and how many more there are: ``a, b, c and 4 more``.
@@ -55,7 +52,7 @@ def name_first(names: Collection[str], most: int = 3, total: int | None = None) 
     ``total`` is the number of all names if ``names`` is not complete.
     """
     total = len(names) if total is None else total
-    shown = ", ".join(elide(name, _LONGEST_NAME) for name in islice(names, most))
+    shown = ", ".join(elide(name) for name in islice(names, most))
     return f"{shown} and {total - most} more" if total > most else shown
 
 
@@ -169,7 +166,6 @@ def fill_in(template: str, *, path: str, package: str) -> str:
 
 _WHOLE_PATH = 300  # characters of a search path that a sentence shows
 _MOST_DIRECTORIES = 8  # directories in a sentence; ibm_db's objects have two dozen
-_MOST_NEEDED = 3  # libraries in a sentence
 
 Owners = Mapping[tuple[str, str], ObjectFile]
 """The objects of a package by path and architecture, as edges refer to them."""
@@ -238,13 +234,13 @@ def list_needed(edges: Iterable[Edge]) -> tuple[str, ...]:
 
 def name_needed(edges: Iterable[Edge]) -> str:
     """Return the first names of the libraries that are needed, and how many more there are."""
-    return name_first(list_needed(edges), _MOST_NEEDED)
+    return name_first(list_needed(edges))
 
 
 def name_places(edges: Iterable[Edge], linkage: Linkage) -> str:
     """Return the places of needed libraries to which no search path leads, each place once."""
     places = (linkage.show(edge.resolved or edge.elsewhere[0]) for edge in edges)
-    return name_first(tuple(dict.fromkeys(places)), _MOST_NEEDED)
+    return name_first(tuple(dict.fromkeys(places)))
 
 
 def format_found_by_load_order(edges: Sequence[Edge], linkage: Linkage, searched: str) -> str:
