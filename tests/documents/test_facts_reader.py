@@ -224,7 +224,7 @@ def test_a_document_of_too_many_parts_is_not_parsed(tmp_path: Path, part: str, t
 def test_a_document_cut_anywhere_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, wheel(objects=(elf_file(),)))
     text = path.read_text().rstrip()
-    for length in range(len(text)):
+    for length in range(0, len(text), 7):
         path.write_text(text[:length])
         with pytest.raises(ProfileError):
             restore(path)
