@@ -69,7 +69,9 @@ def not_in_wheel(
         shown=f"import-fails: import demo raises ModuleNotFoundError: No module named '{module}' "
         f"(demo/__init__.py:{line}): {module} is not in the wheel"
         + (f", which has {instead} instead" if instead else ""),
-        todo="include the module or the data in the package",
+        todo="put the file where the code looks for it"
+        if instead
+        else "include the module or the file in the package",
     )
 
 
