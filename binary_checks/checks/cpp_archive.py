@@ -8,23 +8,20 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
+from binary_checks.knowledge.gaps import list_unread, make_gap
 from binary_checks.knowledge.python_libraries import find_python_symbols
 from binary_checks.model import (
-    ArchiveMembers,
     CppArchive,
     ElfFile,
     Finding,
     Format,
     Kind,
     Level,
-    MalformedObject,
-    Member,
     NamedPath,
     NotInspected,
     PathRole,
     Problem,
     StaticArchive,
-    UnreadObject,
     names_old_abi,
 )
 from binary_checks.wording.sentences import name_first
@@ -126,6 +123,11 @@ def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
     flags = package.build_files.abi_flags
     if stated is None and not flags:
         raise NotApplicable("neither its name nor its files state an ABI")
+    missing = (each for each in list_unread(package) if each.format == Format.ARCHIVE)
+    yield from map(make_gap, missing)
+    for item in package.objects_of(StaticArchive):
+        if item.unread:
+            yield NotInspected(path=item.path, sentence=item.unread)
     symbols = _count_strings(package)
     found = None
     if max(symbols) >= _ENOUGH and min(symbols) * 20 < max(symbols):
@@ -135,14 +137,15 @@ def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
         yield NotInspected(sentence=f"the ABI of its libraries is not clear: {counts}")
     elif stated is not None and stated is not found:
         name = "cxx11-abi" if stated else "pre-cxx11-abi"
-        sentence = f"its name says {name}, but its libraries have the {_format_abi(found)}"
-        yield Problem(sentence=sentence)
+        yield Problem(
+            sentence=f"its name says {name}, but its libraries have the {_format_abi(found)}"
+        )
     for flag in flags:
         if found is not None and flag.value is not found:
-            value = int(flag.value)
-            sentence = f"line {flag.line} states _GLIBCXX_USE_CXX11_ABI={value}"
             yield Problem(
-                path=flag.file, sentence=f"{sentence}; its libraries have the {_format_abi(found)}"
+                path=flag.file,
+                sentence=f"line {flag.line} states _GLIBCXX_USE_CXX11_ABI={int(flag.value)}; "
+                f"its libraries have the {_format_abi(found)}",
             )
 
 
@@ -189,123 +192,6 @@ def _present(package: CppArchive) -> frozenset[str]:
     return frozenset(paths)
 
 
-# Static libraries: whether a linker of the promised system takes all of their members.
-
-_FORMATS = {"linux": {"ELF"}, "macos": {"Mach-O"}, "windows": {"COFF", "import"}}
-_BITCODE = "LLVM bitcode"
-_OF_TINY_C = "libtcc1.a"  # the library of the Tiny C Compiler: ELF objects on every system
-
-
-@check
-def foreign_archive_member(package: CppArchive) -> Iterator[Finding]:
-    """A static library has members for another system or architecture than the archive is for.
-
-    Why: the linker skips them ("incompatible with", "file was built for unsupported file format"),
-    and the program lacks what they define.
-    Fix: look for the step of a cross build that took a library of the host.
-    Level: users who link with the library get undefined symbols.
-    """
-    yield from _find_unread_objects(package)
-    systems = package.claims.systems
-    formats = {name for each in systems for name in _FORMATS.get(each.system, ())}
-    architectures = {name for each in systems for name in each.architectures}
-    if not (formats and architectures):
-        raise NotApplicable("the system and architecture that it is for are not known")
-    fitting = {
-        item.path
-        for item in package.objects_of(StaticArchive)
-        if any(e.format in formats and e.architecture in architectures for e in item.members)
-    }
-    slices = Counter(item.path for item in package.objects_of(StaticArchive))
-    for item in package.objects_of(StaticArchive):
-        if slices[item.path] > 1 and item.path in fitting:
-            continue  # the linker takes the slice that it needs of a universal library
-        for each in item.members:
-            if each.format in {"", _BITCODE} or item.file_name == _OF_TINY_C:
-                continue
-            if each.format not in formats or _is_foreign(each, architectures):
-                sentence = f"{_describe(each)}; the archive is for {systems[0].name}"
-                yield Problem(
-                    path=item.path, sentence=sentence, facts=(each.format, each.architecture)
-                )
-
-
-def _is_foreign(members: ArchiveMembers, architectures: set[str]) -> bool:
-    """Whether members are for an architecture that the archive is not for.
-
-    Code for ARM64EC, which runs with x64 code on Windows for ARM, fits both architectures.
-    """
-    name = members.architecture
-    if name == "arm64ec":
-        return architectures.isdisjoint({"aarch64", "x86_64"})
-    return bool(name) and name not in architectures
-
-
-def _describe(members: ArchiveMembers) -> str:
-    objects = "object" if members.count == 1 else "objects"
-    of = " ".join(filter(None, (members.format, members.architecture)))
-    return f"has {members.count} {objects} of {of} ({members.first})"
-
-
-@check
-def unlinkable_static_library(package: CppArchive) -> Iterator[Finding]:
-    """Linkers refuse a static library, or only one compiler can link it.
-
-    The check reports a thin archive, which refers to files of the build machine instead of
-    containing them; an archive without an index of symbols; members with broken headers; and
-    members that hold a compiler's own code for link-time optimisation without machine code.
-
-    Why: linkers stop at the library. Code for link-time optimisation can be read only by the
-    version of the compiler that wrote it.
-    Fix: ``ar rcs`` without ``T`` writes a whole archive with an index; compile with
-    ``-ffat-lto-objects`` or without ``-flto`` (``/GL``).
-    Level: users cannot link with the library. Code for link-time optimisation is a warning: with
-    the right compiler it works.
-    """
-    yield from _find_unread_objects(package)
-    present = {each.path for each in package.members}
-    for item in package.objects_of(StaticArchive):
-        missing = [name for name in item.thin if f"{item.directory}/{name}" not in present]
-        if missing:
-            sentence = f"is a thin archive, and {name_first(missing)} are missing"
-            if len(missing) == 1:
-                sentence = f"is a thin archive, and its {missing[0]} is missing"
-            yield Problem(path=item.path, sentence=sentence, facts=(missing[0],))
-        elif not item.indexed and any(each.format for each in item.members):
-            yield Problem(path=item.path, sentence="has no index of symbols: ranlib writes one")
-        for each in item.members:
-            yield from _judge_members(item.path, each)
-
-
-def _judge_members(path: str, members: ArchiveMembers) -> Iterator[Problem]:
-    count, first = members.count, members.first
-    if members.note == "broken":
-        yield Problem(
-            path=path,
-            sentence=f"{count} of its members are broken ({first})",
-            facts=(members.note, members.architecture),
-        )
-    elif members.format == _BITCODE or members.note:
-        what = members.note or "LLVM bitcode for link-time optimisation"
-        sentence = f"{count} of its members hold only {what} ({first})"
-        yield Problem(
-            path=path,
-            sentence=sentence,
-            facts=(members.note or members.format, members.architecture),
-            level=Level.WARNING,
-        )
-
-
-def _find_unread_objects(package: CppArchive) -> Iterator[NotInspected]:
-    for item in package.objects_of(StaticArchive):
-        if item.unread:
-            yield NotInspected(path=item.path, sentence=item.unread)
-    unread: list[MalformedObject | UnreadObject] = [*package.unread, *package.malformed]
-    for missing in unread:
-        if missing.format == Format.ARCHIVE:
-            yield NotInspected(path=missing.path, sentence=missing.reason)
-
-
 # Parts that an archive of C++ libraries must have, and parts that only packages for Python need.
 
 _LIBTORCH = "libtorch"
@@ -339,7 +225,9 @@ def missing_prefix_part(package: CppArchive) -> Iterator[Finding]:
     but libtorch, as they may be meant only for running programs.
     """
     files = [each for each in package.members if not each.is_directory]
-    if not any(_is_header(each) for each in files):
+    inside = [each.path for each in files if each.path.startswith("include/")]
+    # some headers have no suffix, as Eigen/Core
+    if not any(path.endswith(_HEADER) or "." not in path.rpartition("/")[2] for path in inside):
         sentence = "has no headers: nobody can compile against it"
         level = Level.ERROR if package.name == _LIBTORCH else Level.WARNING
         yield Problem(path="include", sentence=sentence, level=level)
@@ -350,13 +238,6 @@ def missing_prefix_part(package: CppArchive) -> Iterator[Finding]:
         if path not in present:
             level = Level.ERROR if path.endswith(".cmake") else Level.WARNING
             yield Problem(path=path, sentence=f"is not in the archive: {harm}", level=level)
-
-
-def _is_header(member: Member) -> bool:
-    inside = member.path.startswith("include/")
-    last = member.path.rpartition("/")[2]
-    # headers without a suffix, as Eigen/Core
-    return inside and (last.endswith(_HEADER) or "." not in last)
 
 
 @check
@@ -395,7 +276,12 @@ def _judge_linking(package: CppArchive) -> Iterator[Finding]:
     """Compare the archive's libraries, static or shared, with the archive's name."""
     linking = package.stated.linking
     shared = [item for item in package.objects if item.kind is Kind.SHARED]
-    static = [item for item in package.objects_of(StaticArchive) if not _is_import(item)]
+    static = [
+        item
+        for item in package.objects_of(StaticArchive)
+        # an import library only names the functions of a DLL
+        if all(each.format != "import" for each in item.members)
+    ]
     unread = package.malformed or package.unread
     for sort, found in (("static", static), ("shared", shared)):
         if linking != sort or found:
@@ -407,11 +293,6 @@ def _judge_linking(package: CppArchive) -> Iterator[Finding]:
             yield Problem(
                 sentence=f"its name says {sort}, but it has no {sort} library", facts=(sort,)
             )
-
-
-def _is_import(item: StaticArchive) -> bool:
-    """Whether an archive is an import library, which only names the functions of a DLL."""
-    return any(each.format == "import" for each in item.members)
 
 
 @check

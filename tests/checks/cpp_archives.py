@@ -13,7 +13,6 @@ from fixtures.build_fatbin import archive
 
 LIBRARY = build_elf(soname="libdemo.so")
 OBJECT = build_elf(kind="relocatable")
-OF_ARM = build_elf(kind="relocatable", machine="aarch64")
 NAMED = "share/cmake/Demo/DemoTargets.cmake"
 CONFIGURED = "share/cmake/Demo/DemoConfig.cmake"
 

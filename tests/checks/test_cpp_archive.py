@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import struct
 from pathlib import Path
 
 import pytest
 
 from binary_checks.checks.cpp_archive import (
     build_contradicts_name,
-    foreign_archive_member,
+    cxx_abi_misreported,
     missing_prefix_part,
     python_in_cpp_archive,
-    unlinkable_static_library,
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import CppArchive, Dependency, Kind
 from fixtures.build_cpp_archive import OMIT
 from fixtures.build_elf import build_elf
-from fixtures.build_fatbin import archive, coff
+from fixtures.build_fatbin import archive
 from fixtures.elf_tables import ElfSymbol
 from fixtures.values import macho_file, pe_file
-from tests.checks.cpp_archives import OBJECT, OF_ARM, indexed, package, said
+from tests.checks.cpp_archives import OBJECT, package, said
 
 
 class TestPrefix:
@@ -95,18 +93,6 @@ class TestName:
             list(build_contradicts_name(package(tmp_path, name="demo.zip")))
 
 
-def mach_object(processor: int) -> bytes:
-    return struct.pack("<8I", 0xFEEDFACF, processor, 0, 1, 0, 0, 0, 0)
-
-
-INTEL, ARM = 0x01000007, 0x0100000C
-PARTS = [indexed("_f", x_o=mach_object(cpu)) for cpu in (INTEL, ARM)]
-SIZE = len(PARTS[0])
-HEADER = struct.pack(">12I", 0xCAFEBABE, 2, INTEL, 3, 256, SIZE, 4, ARM, 0, 512, SIZE, 4)
-UNIVERSAL = b"".join(part.ljust(256, b"\0") for part in (HEADER, PARTS[0])) + PARTS[1]
-LTCG = b"\0\0\xff\xff\1\0\x64\x86" + bytes(4) + bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
-LTCG += bytes(40)
-"""What ``cl /GL`` writes."""
 SHORT = b"\0\0\xff\xff\0\0\x64\x86".ljust(40, b"\0")
 """An object that names one function of a DLL."""
 
@@ -165,51 +151,8 @@ class TestPython:
         assert said(python_in_cpp_archive(package(tmp_path))) == []
 
 
-class TestStaticLibraries:
-    def test_members_of_another_architecture(self, tmp_path: Path) -> None:
-        members: dict[str, object] = {
-            "lib/liba.a": indexed("f", one_o=OBJECT, two_o=OF_ARM, three_o=OF_ARM),
-            "lib/b.lib": indexed("f", b_obj=coff({".text": bytes(8)})),
-        }
-        assert said(foreign_archive_member(package(tmp_path, members))) == [
-            "lib/b.lib: has 1 object of COFF x86_64 (b.obj); the archive is for linux_x86_64",
-            "lib/liba.a: has 2 objects of ELF aarch64 (two.o); the archive is for linux_x86_64",
-        ]
-
-    def test_members_of_its_own(self, tmp_path: Path) -> None:
-        members: dict[str, object] = {"lib/liba.a": indexed("f", one_o=OBJECT, text=b"a text")}
-        found = package(tmp_path, members)
-        assert said(foreign_archive_member(found)) == []
-        assert said(unlinkable_static_library(found)) == []
-
-    @pytest.mark.parametrize(("system", "problems"), [("macos-arm64", 0), ("linux-x86_64", 2)])
-    def test_of_a_universal_one_what_fits_is_taken(
-        self, tmp_path: Path, system: str, problems: int
-    ) -> None:
-        found = package(tmp_path, {"lib/liba.a": UNIVERSAL}, name=f"demo-{system}.zip")
-        assert len(said(foreign_archive_member(found))) == problems
-
-    def test_what_linkers_refuse(self, tmp_path: Path) -> None:
-        names = archive(names=b"gone.o/\nthere.o/\n").replace(b"names/", b"//    ", 1)
-        head = archive(x=b"").removeprefix(b"!<arch>\n")
-        listed = head.replace(b"x/", b"/0") + head.replace(b"x/", b"/8")
-        members: dict[str, object] = {
-            "lib/libthin.a": (names + listed).replace(b"!<arch>", b"!<thin>"),
-            "lib/there.o": OBJECT,
-            "lib/libplain.a": archive(one_o=OBJECT),
-            "lib/liblto.a": indexed("f", one_o=b"BC\xc0\xde" + bytes(40)),
-            "lib/ltcg.lib": indexed("f", one_obj=LTCG),
-        }
-        assert said(unlinkable_static_library(package(tmp_path, members))) == [
-            "warning: lib/liblto.a: 1 of its members hold only "
-            "LLVM bitcode for link-time optimisation (one.o)",
-            "lib/libplain.a: has no index of symbols: ranlib writes one",
-            "lib/libthin.a: is a thin archive, and its gone.o is missing",
-            "warning: lib/ltcg.lib: 1 of its members hold only "
-            "Visual C++'s own code for link-time optimisation (one.obj)",
-        ]
-
-    def test_one_that_was_not_read(self, tmp_path: Path) -> None:
-        found = package(tmp_path, {"lib/liba.a": archive(one_o=OBJECT)[:100]})
-        (line,) = said(foreign_archive_member(found))
-        assert line.startswith("not inspected: lib/liba.a: ")
+def test_a_library_that_was_not_read_leaves_the_abi_unknown(tmp_path: Path) -> None:
+    files: dict[str, object] = {"lib/liba.a": archive(one_o=OBJECT)[:100]}
+    found = package(tmp_path, files, name="demo-cxx11-abi-linux-x86_64.zip")
+    line, *_ = said(cxx_abi_misreported(found))
+    assert line.startswith("not inspected: lib/liba.a: ")
