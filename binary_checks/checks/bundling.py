@@ -56,7 +56,9 @@ def forbidden_bundled_library(
         if pattern.fullmatch(strip_graft(name)):
             sentence = f"is {name}, which must come from the user's system"
             level = Level.WARNING if partial else Level.ERROR
-            if _is_second_loader(library):
+            # In torchvision for aarch64 four libraries need ld-linux-aarch64.5cbc5e90.so.1. All of
+            # them load, and get its symbols from the process's own loader, which comes first.
+            if library.file_name.startswith("ld") and is_grafted_name(library.file_name):
                 sentence += "; the system's own loader is loaded before it, and works"
                 level = Level.WARNING
             cause = of_bundled(library.path)
@@ -64,15 +66,6 @@ def forbidden_bundled_library(
                 path=library.path, sentence=sentence, facts=(name,), level=level, cause=cause
             )
             return
-
-
-def _is_second_loader(library: ElfFile | PeFile) -> bool:
-    """Whether the library is ld.so under a name that a repair tool made up.
-
-    In torchvision for aarch64 four libraries need ld-linux-aarch64.5cbc5e90.so.1. All of them load,
-    and get its symbols from the process's own loader, which comes first.
-    """
-    return library.file_name.startswith("ld") and is_grafted_name(library.file_name)
 
 
 def _is_stub(library: ElfFile | PeFile) -> bool:

@@ -82,12 +82,11 @@ def overlinking(
         if owner in direct or is_allowed(needed, allowed):
             continue
         required = owner in dependencies
-        level = Level.WARNING if required else Level.ERROR
         yield Problem(
             path=edges[0].path,
             sentence=_accuse(edges, owner, required=required),
             facts=(owner, needed),
-            level=level,
+            level=Level.WARNING if required else Level.ERROR,
         )
 
 
@@ -193,8 +192,7 @@ def unpinned_python(package: CondaPackage) -> Iterator[Finding]:
         return
     specs = [each for each in package.depends if name_of(each) == "python"]
     reason = f"{specs[0]!r} allows others" if specs else "no requirement excludes other Pythons"
-    sentence = f"its files are for Python {match[1]}, and {reason}"
-    yield Problem(sentence=sentence)
+    yield Problem(sentence=f"its files are for Python {match[1]}, and {reason}")
 
 
 # Whether the metadata asks for the system that the package's code needs.

@@ -20,7 +20,6 @@ from binary_checks.model import (
     NotInspected,
     OtherAbi,
     Problem,
-    ProgramBuild,
     Stage,
     is_open_to_all,
 )
@@ -125,18 +124,14 @@ def consumer_run_fails(report: ConsumerReport, package: CppArchive) -> Iterator[
             sentence = f"{unit.name}: linked, but not run: {unit.not_run}"
             yield NotInspected(sentence=sentence, by_host=True)
         for build in unit.builds:
-            if build.links and build.last.outcome is Ending.OK:
-                yield from _judge_print(unit, build)
-
-
-def _judge_print(unit: ConsumerUnit, build: ProgramBuild) -> Iterator[Finding]:
-    printed = build.last.printed
-    if unit.expected is not None and printed != unit.expected.strip():
-        wanted = f"where {unit.expected.strip()!r} is expected"
-        yield Problem(
-            sentence=f"{unit.name} ({build.way}) prints {printed[:500]!r}, {wanted}",
-            facts=(unit.name, build.way),
-        )
+            if not build.links or build.last.outcome is not Ending.OK or unit.expected is None:
+                continue
+            if build.last.printed != unit.expected.strip():
+                yield Problem(
+                    sentence=f"{unit.name} ({build.way}) prints {build.last.printed[:500]!r}, "
+                    f"where {unit.expected.strip()!r} is expected",
+                    facts=(unit.name, build.way),
+                )
 
 
 @check

@@ -279,7 +279,11 @@ def case_collision(package: Package) -> Iterator[Finding]:
     files = dict.fromkeys(package.layout.shorten(member.path) for member in _files(package))
     if len({path.casefold() for path in files}) == len(files):
         return
-    kind = Note if _is_for_linux(package) else Problem
+    systems = {claim.system for claim in package.claims.systems}
+    # Linux's headers need such names. A folder with programs for Linux lies on a disk that keeps
+    # both names, even if it has tools for Windows.
+    for_linux = systems == {"linux"} or (package.claims.partial and "linux" in systems)
+    kind = Note if for_linux else Problem
     spellings: dict[str, set[str]] = defaultdict(set)
     for path in files:
         spellings[path.casefold()].add(path)
@@ -290,16 +294,6 @@ def case_collision(package: Package) -> Iterator[Finding]:
                 path=path,
                 sentence=f"differs only in case from {first}: macOS and Windows keep only one",
             )
-
-
-def _is_for_linux(package: Package) -> bool:
-    """Whether nobody installs the package on macOS or Windows: Linux's headers need such names.
-
-    A folder with programs for Linux lies on a disk that keeps both names, even if it has tools for
-    Windows.
-    """
-    systems = {claim.system for claim in package.claims.systems}
-    return systems == {"linux"} or (package.claims.partial and "linux" in systems)
 
 
 @check

@@ -8,10 +8,8 @@ from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable, ReadersDisagree
 from binary_checks.knowledge.loaded_files import Deviation, compare_report
 from binary_checks.model import (
-    Disagreement,
     ExtensionReport,
     Finding,
-    Layout,
     Linkage,
     NoOpinion,
     Note,
@@ -38,7 +36,11 @@ def readers_disagree(opinion: SecondOpinion, package: Package) -> Iterator[Findi
     Level: no verdict about the file can be relied on.
     """
     if opinion.disagreements:
-        raise ReadersDisagree(_describe(item, package.layout) for item in opinion.disagreements)
+        raise ReadersDisagree(
+            f"{package.layout.shorten(item.path)}: readers disagree about {item.fact}: "
+            f"we read {item.ours}, {item.library} reads {item.theirs}"
+            for item in opinion.disagreements
+        )
     if not opinion.objects and not opinion.missing:
         raise NotApplicable("no ELF, Mach-O or PE object in the package")
     for missing in opinion.missing:
@@ -52,11 +54,6 @@ def readers_disagree(opinion: SecondOpinion, package: Package) -> Iterator[Findi
         libraries = ", ".join(opinion.libraries)
         agreed = f"{opinion.compared:,} facts of {opinion.objects:,} objects read the same"
         yield Note(sentence=f"{agreed} in {libraries}")
-
-
-def _describe(item: Disagreement, layout: Layout) -> str:
-    answers = f"we read {item.ours}, {item.library} reads {item.theirs}"
-    return f"{layout.shorten(item.path)}: readers disagree about {item.fact}: {answers}"
 
 
 def _explain(missing: NoOpinion) -> str:

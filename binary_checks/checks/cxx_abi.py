@@ -48,7 +48,12 @@ def mixed_cxx_abi(
     Level: a call across the two does not link, or corrupts memory.
     """
     yield from _find_unread(package)
-    if not any(map(_may_have_new, _own_objects(package))):
+    # decoding names is useless if no symbol may have the new ABI
+    if not any(
+        item.exports.may_mention("cxx11") or item.imports.may_mention("cxx11")
+        for item in _own_objects(package)
+        if not _has_one_string(item)
+    ):
         return
     found = _gather(package, namespaces)
     groups = {", ".join(namespaces): _merge(found.values())} if namespaces else found
@@ -134,13 +139,6 @@ def _has_one_string(item: ObjectFile) -> bool:
     if any(name.startswith("libstdc++") for name in names):
         return False
     return item.format is Format.MACHO or any(name.startswith(_OTHER_LIBRARIES) for name in names)
-
-
-def _may_have_new(item: ObjectFile) -> bool:
-    """Whether any symbol of the object may have the new ABI; if not, decoding names is useless."""
-    return not _has_one_string(item) and (
-        item.exports.may_mention("cxx11") or item.imports.may_mention("cxx11")
-    )
 
 
 def _names_by_path(package: Package) -> dict[str, set[str]]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from packaging.tags import Tag, parse_tag
+from packaging.tags import parse_tag
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -441,9 +441,9 @@ def _judge_suffix(
         sentence = f"it is not known whether {name.abi} imports files ending in {name.suffix}"
         yield NotInspected(path=path, sentence=sentence)
     else:
-        sentence = (
-            f"no interpreter of {_format_tags(package.tags)} imports files ending in {name.suffix}"
-        )
+        interpreters = _join({f"{tag.interpreter}-{tag.abi}" for tag in package.tags})
+        tags = f"{interpreters} on {_join({tag.platform for tag in package.tags})}"
+        sentence = f"no interpreter of {tags} imports files ending in {name.suffix}"
         left_over = path.removesuffix(name.suffix) in importable
         level = Level.WARNING if left_over else Level.ERROR
         yield Problem(path=path, sentence=sentence, level=level)
@@ -469,16 +469,8 @@ def _judge_library_suffix(
     )
 
 
-def _format_tags(tags: Iterable[Tag]) -> str:
-    """Format the tags, each platform only once: ``cp311-cp311 on manylinux_2_17_x86_64``."""
-    tags = tuple(tags)
-    interpreters = {f"{tag.interpreter}-{tag.abi}" for tag in tags}
-    return f"{_join(interpreters)} on {_join({tag.platform for tag in tags})}"
-
-
 def _not_inspected(item: MalformedObject | UnreadObject) -> NotInspected:
-    found = make_gap(item)
-    return replace(found, sentence=f"{item.format} not read: {item.reason}")
+    return replace(make_gap(item), sentence=f"{item.format} not read: {item.reason}")
 
 
 # The ``.data`` folder, which installers follow differently.

@@ -165,7 +165,9 @@ def invalid_syntax(compiled: CompiledModules, package: Distribution) -> Iterator
     for each in compiled.broken:
         if each.newer_than is not None:
             continue
-        if expects_later and _may_be_for_later(each):
+        # it may be for a later Python, as ``_typing_312.py`` in the project whenever
+        newer = _MAY_BE_NEWER.search(each.text) and not _NEVER.search(each.reason)
+        if expects_later and newer and not each.reached_from:
             doubtful.append(each.path)
             continue
         cause = of_broken_source(package.layout.inside(each.path) or each.path)
@@ -202,12 +204,6 @@ def _find_unfollowed(paths: Sequence[str], compiled: CompiledModules) -> Iterato
             "files: it is not known whether importing the package always imports them:",
             compiled.unfollowed,
         )
-
-
-def _may_be_for_later(broken: BrokenSource) -> bool:
-    """Whether the file may be for a later Python, as ``_typing_312.py`` in the project whenever."""
-    newer = _MAY_BE_NEWER.search(broken.text) and not _NEVER.search(broken.reason)
-    return bool(newer) and not broken.reached_from
 
 
 def _report_broken(
@@ -274,7 +270,8 @@ def import_fails(
     extras = find_names_in_extras(required)
     for step in report.steps:
         if step.outcome is Ending.OK or step.finished:
-            yield from _note_earlier_import(step)
+            if step.after:
+                yield Note(sentence=f"import {step.name} works only after import {step.after}")
             continue
         if canonicalize_name(step.missing_module.partition(".")[0]) in extras:
             needs = f"import {step.name} needs {step.missing_module}, which only an extra requires"
@@ -294,11 +291,6 @@ def import_fails(
     yield from find_untried(report)
     if report.reservation:
         yield Note(sentence=report.reservation)
-
-
-def _note_earlier_import(step: Step) -> Iterator[Note]:
-    if step.after:
-        yield Note(sentence=f"import {step.name} works only after import {step.after}")
 
 
 @check

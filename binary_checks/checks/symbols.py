@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from itertools import product
 
@@ -252,6 +252,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
         (e.path, e.needed) for e in linkage.edges if (e.resolved or "").startswith("system:")
     }
     openers = _list_openers(linkage, imported)
+    for_android = any(claim.system == "android" for claim in package.claims.systems)
     groups: dict[tuple[str, ...], list[UnresolvedSymbol]] = {}
     for item in linkage.unresolved:
         known = item.delayed or item.proven or (item.path, item.provider, item.version) in reported
@@ -276,10 +277,12 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             continue
         expected = bool(items[0].elsewhere) and root not in imported
         sentence = format_undefined_symbols(items, linkage.show, expected=expected, given=owner)
-        if _lacks_libpython(items, package):
+        if for_android and all(item.name.startswith(("Py", "_Py")) for item in items):
             names = format_symbols(sorted(item.name for item in items))
-            sentence = f"uses {names} and does not need libpython3.x.so, without which Android's "
-            sentence += "loader finds no function of Python (PEP 738): link it with that library"
+            sentence = (
+                f"uses {names} and does not need libpython3.x.so, without which Android's loader "
+                "finds no function of Python (PEP 738): link it with that library"
+            )
         if expected:
             yield NotInspected(path=path, sentence=sentence)
             continue
@@ -370,12 +373,6 @@ def _note_proven(linkage: Linkage) -> Iterator[Note]:
             f"{'it' if len(names) == 1 else 'them'}"
         )
         yield Note(path=path, sentence=sentence)
-
-
-def _lacks_libpython(items: Sequence[UnresolvedSymbol], package: Package) -> bool:
-    """Return whether a module for Android is not linked with Python's library."""
-    for_android = any(claim.system == "android" for claim in package.claims.systems)
-    return for_android and all(item.name.startswith(("Py", "_Py")) for item in items)
 
 
 def _are_glibcs(items: Iterable[UnresolvedSymbol], linkage: Linkage) -> bool:

@@ -84,7 +84,9 @@ def debug_runtime(
     accepted = {name.lower() for name in allowed}
     names = [item.name for item in library.needed if is_debug_runtime(item.name)]
     names = [name for name in names if name.lower() not in accepted]
-    if not names or _is_for_debugging(library, package):
+    paths = (library.path.lower(), package.path.name.lower())
+    for_debugging = not package.claims.pythons and any(map(_FOR_DEBUGGING.search, paths))
+    if not names or for_debugging:
         return
     beside = package.derive(_list_neighbours).get(library.directory, frozenset())
     lacking = [name for name in names if name.lower() not in beside]
@@ -107,11 +109,6 @@ def _list_neighbours(package: Package) -> Mapping[str, frozenset[str]]:
     for item in package.objects:
         found.setdefault(item.directory, set()).add(item.file_name.lower())
     return {directory: frozenset(names) for directory, names in found.items()}
-
-
-def _is_for_debugging(library: PeFile, package: Package) -> bool:
-    named = (library.path.lower(), package.path.name.lower())
-    return not package.claims.pythons and any(map(_FOR_DEBUGGING.search, named))
 
 
 @check
@@ -548,20 +545,17 @@ def missing_mitigation(library: PeFile) -> Iterator[Finding]:
     lacking = _find_lacking(library)
     if not _runs_code(library) or not lacking:
         return
-    if _is_refused(library):
-        effect = "Windows on ARM does not load it"
-    else:
-        effect = "bugs in the whole process are easier to exploit"
-    sentence = f"is linked without {', '.join(lacking)}: {effect}; link it with a newer linker, "
-    level = Level.ERROR if _is_refused(library) else Level.WARNING
-    yield Problem(path=library.path, sentence=f"{sentence}or with these flags", level=level)
-
-
-def _is_refused(library: PeFile) -> bool:
-    """Whether Windows refuses the library, as it refuses code for ARM without ASLR."""
     movable = library.dll_characteristics & _DYNAMIC_BASE
     stripped = library.characteristics & _RELOCATIONS_STRIPPED
-    return library.architecture in _ARM and (not movable or bool(stripped))
+    level, effect = Level.WARNING, "bugs in the whole process are easier to exploit"
+    if library.architecture in _ARM and (stripped or not movable):
+        level, effect = Level.ERROR, "Windows on ARM does not load it"
+    yield Problem(
+        path=library.path,
+        sentence=f"is linked without {', '.join(lacking)}: {effect}; link it with a newer linker, "
+        "or with these flags",
+        level=level,
+    )
 
 
 def _find_lacking(library: PeFile) -> list[str]:

@@ -69,6 +69,8 @@ from binary_checks.wording.sentences import describe_end, name_first, remove_nee
 # Whether a package can be imported on a machine that has no NVIDIA driver.
 
 _OUTSIDE = ("wheel:", "system:", "python:")
+_DRIVERLESS = (is_redistributable, is_debug_runtime, is_python_dll)
+"""Functions that recognise libraries which are known not to need the driver."""
 
 
 @check
@@ -112,7 +114,20 @@ def driver_library_needed(
     for (needer, name), through in _by_need(later, drivers).items():
         if (needer, name) not in fatal and not needer.startswith(_OUTSIDE):
             yield _note_later(needer, name, through, openings)
-    yield from _report_gaps(imports, drivers)
+    unknown = {
+        edge.needed
+        for loading in imports
+        for edge in loading.edges()
+        if edge.resolved is None
+        and not edge.elsewhere
+        and edge.needed.lower() not in drivers
+        and not any(recognises(edge.needed) for recognises in _DRIVERLESS)
+    }
+    if names := name_first(sorted(unknown), 8):
+        yield NotInspected(
+            sentence=f"the dependencies of {names} are unknown, and may include the driver: give "
+            "wheels that provide them (--binary-with), or use --binary-with-requirements"
+        )
 
 
 def _note_later(
@@ -176,27 +191,6 @@ def _add_unused(found: Problem, needer: str, name: str, package: Package) -> Pro
         return found
     sentence = f"{found.sentence}; it uses no function of {name}: link with -Wl,--as-needed"
     return replace(found, sentence=sentence, command=remove_need(name))
-
-
-def _report_gaps(imports: Iterable[Loading], drivers: tuple[str, ...]) -> Iterator[NotInspected]:
-    """Report needs that could not be followed, as nothing in the layout provides them."""
-    unknown = {
-        edge.needed
-        for loading in imports
-        for edge in loading.edges()
-        if edge.resolved is None and not edge.elsewhere and not _is_known(edge.needed, drivers)
-    }
-    if names := name_first(sorted(unknown), 8):
-        yield NotInspected(
-            sentence=f"the dependencies of {names} are unknown, and may include the driver: give "
-            "wheels that provide them (--binary-with), or use --binary-with-requirements"
-        )
-
-
-def _is_known(name: str, drivers: tuple[str, ...]) -> bool:
-    """Whether a library belongs to the driver, or is known not to need the driver."""
-    driverless = (is_redistributable, is_debug_runtime, is_python_dll)
-    return name.lower() in drivers or any(recognises(name) for recognises in driverless)
 
 
 @check
@@ -368,21 +362,28 @@ def _judge_error(
     if answer is None:
         yield find_gap(found, use)
     elif not answer.error:
-        sentence = f"{under}, {use} raises nothing and returns {answer.value!r}"
-        yield Problem(sentence=sentence, facts=facts)
+        yield Problem(
+            sentence=f"{under}, {use} raises nothing and returns {answer.value!r}", facts=facts
+        )
     elif expected and not any(text in answer.error for text in expected):
-        sentence = f"{under}, {use} raises {answer.error}, which is none of the expected errors"
-        yield Problem(sentence=sentence, facts=facts)
+        yield Problem(
+            sentence=f"{under}, {use} raises {answer.error}, which is none of the expected errors",
+            facts=facts,
+        )
 
 
 def _judge_step(step: Step, under: str, stage: str, *state: str) -> Iterator[Finding]:
     """Judge a process in which the package was imported, and perhaps asked."""
     if step.finished:
-        sentence = f"{under}, import {step.name} succeeds, and the process {describe_end(step)}"
-        yield Problem(sentence=sentence, facts=(*state, name_end(step)))
+        yield Problem(
+            sentence=f"{under}, import {step.name} succeeds, and the process {describe_end(step)}",
+            facts=(*state, name_end(step)),
+        )
     elif step.outcome is not Ending.OK:
-        sentence = f"{under}, {stage or 'the process'} {describe_end(step)}"
-        yield Problem(sentence=sentence, facts=(*state, name_end(step)))
+        yield Problem(
+            sentence=f"{under}, {stage or 'the process'} {describe_end(step)}",
+            facts=(*state, name_end(step)),
+        )
 
 
 # Faults of a CUDA build that runs without a driver and without a toolkit.

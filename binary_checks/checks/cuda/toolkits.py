@@ -406,7 +406,11 @@ def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator
         )
         made = [_claim(newest, sample)] if newest else []
         what = f"PTX as CUDA {newest} writes it"
-        claims = [each for each in claims if made and _is_newer(made[0], each)]
+        claims = [
+            each
+            for each in claims
+            if read_numbers(newest)[: each.version.count(".") + 1] > read_numbers(each.version)
+        ]
     against = [each for each in claims if made and all(_differs(one, each) for one in made)]
     if against:
         claim = min(against, key=rank)
@@ -422,10 +426,9 @@ def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator
         )
     elif len({each.version for each in made}) > 1:
         listed = ", ".join(f"{count} by {version}" for version, count in sample.toolkits)
-        yield Note(
-            path=sample.path,
-            sentence=f"has device code of several toolkits ({listed}{_share(sample)})",
-        )
+        if sample.seen < sample.total:
+            listed += f"; {sample.seen} of {sample.total} entries inspected"
+        yield Note(path=sample.path, sentence=f"has device code of several toolkits ({listed})")
 
 
 def _claim(version: str, sample: ToolkitSample) -> ToolkitClaim:
@@ -445,22 +448,11 @@ def _differs(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
     return made.version.partition(".")[0] != claim.version.partition(".")[0]
 
 
-def _is_newer(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
-    length = claim.version.count(".") + 1
-    return read_numbers(made.version)[:length] > read_numbers(claim.version)
-
-
 def _choose_level(made: list[ToolkitClaim], claim: ToolkitClaim) -> Level:
     majors = {each.version.partition(".")[0] for each in made}
     same_major = claim.version.partition(".")[0] in majors
     stated_in_file = claim.source is ToolkitSource.FILE and not claim.is_label
     return Level.WARNING if same_major and stated_in_file else Level.ERROR
-
-
-def _share(sample: ToolkitSample) -> str:
-    """Return how much of the code was inspected; "" if it is everything."""
-    partial = sample.seen < sample.total
-    return f"; {sample.seen} of {sample.total} entries inspected" if partial else ""
 
 
 # Whether libraries of NVIDIA that open others of their family at run time find these.
