@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.fuzz.corpus import read_corpus, write_seed
 from fixtures.fuzz.finds import Find, minimise, read, rebuild, write
 from fixtures.fuzz.guard import guard
-from fixtures.fuzz.mutation import make_mutant
 from fixtures.fuzz.outcomes import End, Opinion, Outcome, weigh
 from fixtures.fuzz.report import is_clean, write_excuses, write_finds, write_table
 from fixtures.fuzz.seeds import Edit, Field, Mutant, Seed
@@ -53,7 +51,7 @@ def run_trials(batches: int) -> Trials:
 
 
 def test_an_injected_silent_pass_is_counted_and_made_small() -> None:
-    tally, finds, _ = run_trials(4).take_news()
+    tally, finds = run_trials(4).take_news()
     assert tally["toy", "silent passes", ""] > 10
     assert not is_clean(tally)
     silent = [find for find, _ in finds if find.end is End.SILENT]
@@ -69,7 +67,7 @@ def test_it_is_known_how_often_who_was_asked() -> None:
 
 
 def test_an_exception_of_ours_is_counted_and_located() -> None:
-    tally, finds, _ = run_trials(4).take_news()
+    tally, finds = run_trials(4).take_news()
     assert tally["toy", "exceptions", ""] > 0
     (said, *_) = (find.said for find, _ in finds if find.end is End.EXCEPTION)
     assert said == "ValueError: first is too large (elsewhere)"
@@ -154,13 +152,6 @@ def test_a_kept_find_makes_its_mutant_again(tmp_path: Path) -> None:
     assert document["fields"] == "second 0x0 -> 0x7"
 
 
-def test_a_grown_seed_comes_back_in_the_next_session(tmp_path: Path) -> None:
-    content = make_mutant(SEED, 0).content
-    write_seed(tmp_path, "toy", Seed(name="seed#0", content=content, fields=(), origin=SEED))
-    ((target, seed),) = read_corpus(tmp_path, [("toy", SEED)])
-    assert (target, seed.name, seed.content, seed.origin) == ("toy", "seed#0", content, SEED)
-
-
 def test_mutants_on_which_something_new_is_said_become_seeds() -> None:
     trials = run_trials(4)
     assert len(trials.seeds) > 1
@@ -188,7 +179,7 @@ def test_the_table_has_a_row_a_target_and_one_for_all() -> None:
 
 
 def test_finds_are_listed_by_what_was_damaged() -> None:
-    _, finds, _ = run_trials(4).take_news()
+    _, finds = run_trials(4).take_news()
     text = write_finds(find for find, _ in finds)
     assert "silent passes: second N -> N" in text
     assert "said: second is not 0" in text
