@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.fuzz import installers
-from fixtures.fuzz.installers import find_uv, install_with_uv, list_tree, read_with_zipfile
+from fixtures.fuzz.installers import find_uv, install_with_uv, list_tree, list_with_zipfile
 from fixtures.fuzz.target_zip import Target, find_seeds, open_target
 
 SEEDS = {seed.name.partition(" ")[0]: seed for seed in find_seeds(None)}
@@ -35,7 +35,7 @@ def test_a_cut_archive_is_red_here_and_refused_there(target: Target, tmp_path: P
     assert target.problems(seed, seed.content[:-30])
     path = tmp_path / "demo-1.0-py3-none-any.whl"
     path.write_bytes(seed.content[:-30])
-    assert read_with_zipfile(path) == "BadZipFile: File is not a zip file"
+    assert list_with_zipfile(path) == ("BadZipFile: File is not a zip file", {})
 
 
 def test_pip_refuses_what_zipfile_cannot_read(target: Target) -> None:
