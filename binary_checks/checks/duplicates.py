@@ -48,7 +48,7 @@ def duplicate_runtime(
     for root, loaded in linkage.closures:
         for runtime, copies in _count(loaded).items():
             if runtime in runtimes and len(copies) > 1:
-                listed = ", ".join(map(linkage.show, copies))
+                listed = ", ".join(map(linkage.layout.shorten_label, copies))
                 sentence = f"loads {len(copies)} copies of {runtime}: {listed}"
                 yield Problem(path=root, sentence=sentence, facts=(runtime,))
 

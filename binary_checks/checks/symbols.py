@@ -268,7 +268,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             system = (path, asked) in from_system
             problem = Problem(
                 path=path,
-                sentence=format_lacking_symbols(items, linkage.show, system=system),
+                sentence=format_lacking_symbols(items, linkage.layout.shorten_label, system=system),
                 facts=(asked, min(item.name for item in items)),
                 cause=of_symbols(items, linkage),
                 fix=_OF_SYSTEM.get(Format(linkage.format), "") if system else "",
@@ -276,7 +276,9 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             yield downgrade(problem, linkage)
             continue
         expected = bool(items[0].elsewhere) and root not in imported
-        sentence = format_undefined_symbols(items, linkage.show, expected=expected, given=owner)
+        sentence = format_undefined_symbols(
+            items, linkage.layout.shorten_label, expected=expected, given=owner
+        )
         if for_android and all(item.name.startswith(("Py", "_Py")) for item in items):
             names = format_symbols(sorted(item.name for item in items))
             sentence = (
@@ -296,7 +298,10 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
             fix = "build on a system with musl, where the compiler or the linker reports it"
         may_be_global = linkage.loads_everywhere and items[0].elsewhere.startswith("wheel:")
         if opener := openers.get(path, ""):
-            sentence += f"; {linkage.show(opener)} loads frameworks of macOS, which may define them"
+            sentence += (
+                f"; {linkage.layout.shorten_label(opener)} loads frameworks of macOS, "
+                "which may define them"
+            )
         level = Level.WARNING if may_be_global or opener else Level.ERROR
         problem = Problem(
             path=path,
@@ -369,7 +374,7 @@ def _note_proven(linkage: Linkage) -> Iterator[Note]:
     for (path, definer), names in proven.items():
         sentence = (
             f"has {count_undefined(len(names))} ({format_symbols(names)}), and importing the "
-            f"package loads {linkage.show(definer)}, which defines "
+            f"package loads {linkage.layout.shorten_label(definer)}, which defines "
             f"{'it' if len(names) == 1 else 'them'}"
         )
         yield Note(path=path, sentence=sentence)
@@ -430,7 +435,7 @@ def missing_version(linkage: Linkage, package: Package) -> Iterator[Finding]:
             if item.versioned
             else ("defines no versions at all", "the loader aborts the process")
         )
-        provider = linkage.show(item.provider)
+        provider = linkage.layout.shorten_label(item.provider)
         sentence = f"needs {item.version} of {item.library}, but {provider} {lacks}: {then}"
         cause = of_other_version(item.provider)
         yield downgrade(
@@ -458,8 +463,9 @@ def _compare_compatibility(linkage: Linkage, package: Package) -> Iterator[Findi
             first = _NOT_COMPARING if comparing else _UNCOMPARED
             if read_numbers(own) < read_numbers(version) and promised < first:
                 sentence = (
-                    f"needs version {version} of {edge.needed}, but {linkage.show(library.path)} "
-                    f"says that it is compatible with {own}: macOS before "
+                    f"needs version {version} of {edge.needed}, but "
+                    f"{linkage.layout.shorten_label(library.path)} says that it is compatible "
+                    f"with {own}: macOS before "
                     "{}.{} does not load the file".format(*first)
                 )
                 problem = Problem(

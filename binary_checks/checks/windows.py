@@ -287,7 +287,7 @@ def _judge_copies(
     for name, edges in unreached.items():
         if name not in found:
             paths = sorted(edges, key=lambda path: (_rank(path, linkage), path.count("/")))
-            copy = linkage.show(edges[paths[0]].elsewhere[0])
+            copy = linkage.layout.shorten_label(edges[paths[0]].elsewhere[0])
             sentence = (
                 f"{_format_need(name, paths)}, and the search does not lead to {copy}: "
                 f"{_format_effect(paths[0], linkage)} if the Visual C++ redistributable is not "

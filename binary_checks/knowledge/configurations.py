@@ -714,8 +714,6 @@ def choose_stated(file_name: str, stated: StatedConfiguration) -> Iterator[State
 
 def _find_subjects(stated: StatedConfiguration) -> tuple[frozenset[str] | None, ...]:
     """Return, for each claim, the packages of the run that it applies to; None: all packages."""
-    if not stated.claims:
-        return ()
     others = {name: tuple(claim_by_file_name(name)) for name in stated.file_names}
     return tuple(_find_subjects_of(each, others) for each in stated.claims)
 

@@ -68,9 +68,8 @@ def relates_to_cuda(package: Package, linkage: Linkage) -> bool:
     if any(item.device_code for item in package.objects if isinstance(item, (ElfFile, PeFile))):
         return True
     needed = {edge.needed for edge in (*linkage.edges, *linkage.given_edges)}
-    if any(is_cuda_library(name) or is_driver_library(name) for name in needed):
-        return True
-    return any(_claims(package))
+    of_cuda = any(is_cuda_library(name) or is_driver_library(name) for name in needed)
+    return of_cuda or any(_claims(package))
 
 
 def require_gpu_build(package: Package) -> None:
@@ -111,8 +110,12 @@ def find_platform(package: Package) -> str:
 
 def opens_accelerator(package: Package) -> bool:
     """Return whether an object may open a library of CUDA, or of the driver, at run time."""
-    opened = (name for item in package.objects if item.opened for name in item.opened.names)
-    return any(is_cuda_library(name) or is_driver_library(name) for name in opened)
+    return any(
+        is_cuda_library(name) or is_driver_library(name)
+        for item in package.objects
+        if item.opened
+        for name in item.opened.names
+    )
 
 
 def speaks_of_accelerator(package: Package) -> bool:
@@ -248,8 +251,8 @@ def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
 
 def disagree(reported: str, expected: str) -> bool:
     """Return whether two versions differ in a common part; "12.6" agrees with "12" and "12.6.3"."""
-    parts = list(zip(reported.split("."), expected.split("."), strict=False))
-    return any(one != other for one, other in parts) or not reported
+    parts = zip(reported.split("."), expected.split("."), strict=False)
+    return not reported or any(one != other for one, other in parts)
 
 
 def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
@@ -296,8 +299,7 @@ class DriverCopy:
     @property
     def for_linkers(self) -> bool:
         """Whether only linkers search for the file, judging by its directory and its name."""
-        folders = self.item.directory.split("/")
-        return "stubs" in folders and self.item.file_name.endswith(".so")
+        return "stubs" in self.item.directory.split("/") and self.item.file_name.endswith(".so")
 
     def __str__(self) -> str:
         if self.stub:
@@ -323,8 +325,9 @@ def find_copies(objects: Iterable[ObjectFile], drivers: tuple[str, ...]) -> list
         asks = item.opened is not None or any(is_driver_library(need.name) for need in item.needed)
         stub = bool(functions and small and not asks)
         if name or (stub and not others and stands_for in drivers):
-            name = name or stands_for
-            found.append(DriverCopy(item=item, name=name, functions=functions, stub=stub))
+            found.append(
+                DriverCopy(item=item, name=name or stands_for, functions=functions, stub=stub)
+            )
     return found
 
 
@@ -394,9 +397,7 @@ def find_unreported(known: tuple[LibraryVersions, ...], asked: Mapping[str, str]
 def find_pins(package: Package) -> dict[str, str]:
     """Return the exact versions of NVIDIA's distributions that a package requires, by library."""
     found = {}
-    for requirement in map(read_requirement, package.claims.requirements):
-        if requirement is None:
-            continue
+    for requirement in filter(None, map(read_requirement, package.claims.requirements)):
         prefix, _, rest = canonicalize_name(requirement.name).partition("-")
         versions = [each.version for each in requirement.specifier if each.operator == "=="]
         if prefix == "nvidia" and versions and "*" not in versions[0]:

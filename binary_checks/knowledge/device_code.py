@@ -108,9 +108,11 @@ _LOOSE = "cuda"  # the architecture of an ELF file that is a cubin, which has on
 
 def find_carriers(package: Package) -> Iterator[Carrier]:
     """Yield the files that contain GPU code, or something broken in its place."""
-    for item in package.objects:
-        if isinstance(item, Carrier) and (item.device_containers or item.device_faults):
-            yield item
+    return (
+        item
+        for item in package.objects
+        if isinstance(item, Carrier) and (item.device_containers or item.device_faults)
+    )
 
 
 def find_nvidia_carriers(package: Package) -> Iterator[Carrier]:
@@ -287,8 +289,9 @@ def number_of(target: DeviceTarget) -> int:
 
 def newest_ptx(group: DeviceContainers) -> int:
     """Return the newest architecture of PTX that later GPUs can use; 0 without such PTX."""
-    ptx = (target for target in group.usable if target.kind is DeviceKind.PTX)
-    return max((number_of(target) for target in ptx if _is_plain(target)), default=0)
+    return max(
+        (number_of(t) for t in group.usable if t.kind is DeviceKind.PTX and _is_plain(t)), default=0
+    )
 
 
 def newest_plain(item: Carrier) -> int:
@@ -363,8 +366,7 @@ def find_reachable(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
 
 def choose_targets(architecture: str, known: Iterable[str]) -> tuple[str, ...]:
     """Choose the newest known target of each major version, from that architecture on."""
-    reachable = find_reachable(architecture, known)
-    newest = {_number(target) // 10: target for target in reachable}
+    newest = {_number(target) // 10: target for target in find_reachable(architecture, known)}
     return tuple(newest.values())
 
 

@@ -114,13 +114,15 @@ def _is_module(item: ObjectFile) -> bool:
 def newest_stable_symbol(objects: Iterable[ObjectFile]) -> tuple[tuple[int, int], str] | None:
     """Return the oldest Python whose stable ABI these objects fit, and a symbol as proof."""
     since = stable_abi()
-    found = (
-        (since[name], name)
-        for item in objects
-        for name in find_python_symbols(item).names
-        if name in since
+    return max(
+        (
+            (since[name], name)
+            for item in objects
+            for name in find_python_symbols(item).names
+            if name in since
+        ),
+        default=None,
     )
-    return max(found, default=None)
 
 
 def read_cpp_interface(package: Package) -> CppInterface | None:

@@ -431,8 +431,9 @@ def find_known_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, 
 def find_owner(name: str, requirements: Iterable[str]) -> str:
     """Return the requirement whose wheel has the vendor's library of exactly that name, or ""."""
     names = frozenset(requirements)
-    rows = _read_tables().only_one
-    return next((own for own, its, _ in rows if own in names and its.fullmatch(name)), "")
+    return next(
+        (o for o, its, _ in _read_tables().only_one if o in names and its.fullmatch(name)), ""
+    )
 
 
 @lru_cache(maxsize=4096)  # many objects need the same few libraries
@@ -490,8 +491,9 @@ def may_be_required(needed: str) -> bool:
 def find_users_own(needed: str) -> str:
     """Return the kind of software with that library that users choose and install, or ""."""
     known = (needed, needed.rpartition("/")[2])
-    tables = _read_tables()
-    return next((kind for names, kind in tables.of_user if any(map(names.fullmatch, known))), "")
+    return next(
+        (kind for names, kind in _read_tables().of_user if any(map(names.fullmatch, known))), ""
+    )
 
 
 def find_toolkit(needed: str, others: Iterable[str] = ()) -> str:

@@ -355,7 +355,8 @@ def find_linked(package: Package, linkage: Linkage | None) -> LinkedLibraries:
     loaded = [item for item in package.objects if item.kind in (Kind.SHARED, Kind.EXECUTABLE)]
     own = {path: name for item in loaded for path, name in [(item.path, _library_of(item))] if name}
     versions = _read_versions(loaded, own)
-    origins = _find_origins(linkage)
+    edges = linkage.edges if linkage is not None else ()
+    origins = {(edge.path, edge.needed): find_whence(edge) for edge in edges}
     found = [
         each
         for item in loaded
@@ -379,12 +380,6 @@ def _read_versions(loaded: list[ObjectFile], own: Mapping[str, str]) -> dict[str
             found[item.file_name] = version
             found.setdefault(item.name.rpartition("/")[2], version)
     return found
-
-
-def _find_origins(linkage: Linkage | None) -> Mapping[tuple[str, str], Whence]:
-    """Map (path, needed name) to the origin of the library that satisfies the need."""
-    edges = linkage.edges if linkage is not None else ()
-    return {(edge.path, edge.needed): find_whence(edge) for edge in edges}
 
 
 def find_whence(edge: Edge) -> Whence:

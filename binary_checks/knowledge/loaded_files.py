@@ -229,8 +229,10 @@ def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Pr
         if foreign or (uncertain and of_system):
             return
         if of_system:
-            sentence = f"finds {edge.needed} on this system, which not all users have"
-            yield Note(path=edge.path, sentence=sentence)
+            yield Note(
+                path=edge.path,
+                sentence=f"finds {edge.needed} on this system, which not all users have",
+            )
         else:
             yield _deviate(edge.path, f"finds {edge.needed} in {other}")
     elif not _is_loaded(edge, edge.resolved, process):

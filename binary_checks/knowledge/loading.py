@@ -165,8 +165,9 @@ def downgrade(finding: Finding, linkage: Linkage | Package, *edges: Edge | None)
         return finding
     reason, fix, cause = found[0]
     # Others ship the library, or it was left out on purpose, so bundling it is no advice.
-    mild = replace(finding, command="", fix=fix or finding.fix, cause=cause or finding.cause)
-    return soften(mild, reason)
+    return soften(
+        replace(finding, command="", fix=fix or finding.fix, cause=cause or finding.cause), reason
+    )
 
 
 def _find_excuse(
@@ -202,12 +203,12 @@ def is_for_others(path: str, package: Package) -> bool:
     search that folder.
     """
     layout, directory = package.layout, path.rpartition("/")[0]
-    outside = bool(layout.site_packages) and directory == layout.libraries
-    return outside and layout.climbs and not package.derive(_has_modules)
-
-
-def _has_modules(package: Package) -> bool:
-    return any(map(is_extension, package.objects))
+    return (
+        bool(layout.site_packages)
+        and directory == layout.libraries
+        and layout.climbs
+        and not any(map(is_extension, package.objects))
+    )
 
 
 def _was_grafted(edge: Edge) -> bool:
@@ -217,8 +218,7 @@ def _was_grafted(edge: Edge) -> bool:
     put into .libs. Therefore hdf5.dll, which netcdf4's plugins need, was never in netcdf4.libs,
     although that folder is searched.
     """
-    kept = any(each.endswith(".dylibs") for each in edge.searched)
-    return kept or is_grafted_name(edge.needed)
+    return is_grafted_name(edge.needed) or any(d.endswith(".dylibs") for d in edge.searched)
 
 
 def find_framework(edge: Edge, linkage: Linkage) -> str:
@@ -258,8 +258,7 @@ def _find_absent_framework(edge: Edge, linkage: Linkage) -> str:
 
 def _find_demanded_toolkit(edge: Edge, linkage: Linkage) -> str:
     """Return the software without which users cannot import the package, or ""."""
-    needed = linkage.find_dispensable(edge.path) is None
-    return find_users_toolkit(edge, linkage) if needed else ""
+    return "" if linkage.find_dispensable(edge.path) else find_users_toolkit(edge, linkage)
 
 
 _EXCUSES: tuple[tuple[Callable[[Edge, Linkage], str], str, str], ...] = (
@@ -315,8 +314,7 @@ def is_framework_loaded(framework: str, linkage: Linkage) -> bool:
 
 def _match(needed: str) -> str:
     name = needed.rpartition("/")[2]
-    frameworks = list_frameworks().items()
-    return next((each for each, its in frameworks if its.libraries.match(name)), "")
+    return next((each for each, its in list_frameworks().items() if its.libraries.match(name)), "")
 
 
 def _find_frameworks(linkage: Linkage) -> dict[tuple[str, str], str]:

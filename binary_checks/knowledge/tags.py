@@ -590,11 +590,12 @@ def _find_needs(item: ElfFile, linkage: Linkage | None, own: set[str]) -> _Needs
     else:  # not loaded by anything, or no loader was simulated
         names = (need.name for need in item.needed)
         libraries = tuple(n for n in names if n not in own and not _LIBPYTHON.fullmatch(n))
-    versions = (each for each in item.symbol_versions if each.library in libraries)
     return _Needs(
         item=item,
         libraries=libraries,
-        versions=tuple(each for each in versions if not each.weak),
+        versions=tuple(
+            each for each in item.symbol_versions if each.library in libraries and not each.weak
+        ),
     )
 
 
@@ -711,8 +712,11 @@ def _date(item: MachOFile) -> Iterator[tuple[tuple[int, int], TagReason]]:
 
 @functools.lru_cache(maxsize=256)  # the objects of a package need the same few libraries
 def _newer_exports(library: str) -> tuple[tuple[tuple[int, int], frozenset[str]], ...]:
-    known = macos_exports(library, (10, 0)) or {}
-    return tuple((first, frozenset(names)) for first, names in known.items() if first)
+    return tuple(
+        (first, frozenset(names))
+        for first, names in (macos_exports(library, (10, 0)) or {}).items()
+        if first
+    )
 
 
 def is_loaded(item: ObjectFile) -> bool:
@@ -772,8 +776,7 @@ def find_newer(
 
 
 def _latest(versions: Collection[str]) -> tuple[int, ...]:
-    known = (tuple(map(int, version.split("."))) for version in versions if version)
-    return max(known, default=())
+    return max((tuple(map(int, each.split("."))) for each in versions if each), default=())
 
 
 # The parts of conda's match specifications: ``conda-forge::numpy >=1.23,<3 *_cuda``.

@@ -101,8 +101,6 @@ def claim_by_label(
 ) -> Iterator[ToolkitClaim]:
     """Yield the claims that a local version label makes; the label may come from any source."""
     stated = {Platform.CUDA: cuda_of_label(label), Platform.ROCM: rocm_of_label(label)}
-    if not any(stated.values()) and "cpu" not in label.split("."):
-        return
     for platform, version in stated.items():
         if version or "cpu" in label.split("."):
             yield ToolkitClaim(

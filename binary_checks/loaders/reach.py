@@ -64,7 +64,7 @@ def find_dispensable_objects(
     objects = {item.path: item for item in package.objects if is_loaded(item)}
     found = {each.path: each for each in _judge(package, linkage, code, frozenset(tried), objects)}
     for path, other in _find_twins(objects, linkage).items():
-        reason = f"{linkage.show(other)} is the same for this system's C library"
+        reason = f"{linkage.layout.shorten_label(other)} is the same for this system's C library"
         found[path] = DispensableObject(path=path, reason=reason)
     yield from (found[path] for path in sorted(found))
 
@@ -107,7 +107,8 @@ def _judge(
             continue
         elif path in replaced:
             reason = (
-                f"{linkage.show(replaced[path])} has the same name, and finds all its libraries"
+                f"{linkage.layout.shorten_label(replaced[path])} has the same name, "
+                "and finds all its libraries"
             )
             yield DispensableObject(path=path, reason=reason, complete=False)
         elif path in attempted:

@@ -177,10 +177,6 @@ class Linkage(Deriving):
     """
     loads_everywhere: bool = False  # whether that code also mentions RTLD_GLOBAL
 
-    def show(self, label: str) -> str:
-        """Return how messages name an object or the origin of a library."""
-        return self.layout.shorten_label(label)
-
     def find_dispensable(self, path: str) -> DispensableObject | None:
         """Return the entry for an object if the package can do without that object, else None."""
         return self.derive(_map_dispensable).get(path)

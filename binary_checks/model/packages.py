@@ -61,8 +61,11 @@ class PythonClaim:
     @property
     def is_for_one_version(self) -> bool:
         """Whether no later Python is promised: cp312-none is for 3.12 alone, py312-none is not."""
-        bound = self.version is not None and bool(self.implementation or self.abi)
-        return bound and not self.abi.startswith("abi3")
+        return (
+            self.version is not None
+            and bool(self.implementation or self.abi)
+            and not self.abi.startswith("abi3")
+        )
 
 
 PYTHON_3 = (3, 0)

@@ -112,9 +112,11 @@ def environment_of(target: TargetSystem, extra: str = "") -> dict[str, str]:
 
 def find_names(requires_dist: Collection[str], *, extras: bool = True) -> frozenset[str]:
     """Return the projects that are required on some system, with or without those of extras."""
-    found = [item for item in map(read_requirement, requires_dist) if item is not None]
-    chosen = (item for item in found if extras or "extra" not in str(item.marker))
-    return frozenset(canonicalize_name(item.name) for item in chosen)
+    return frozenset(
+        canonicalize_name(item.name)
+        for item in map(read_requirement, requires_dist)
+        if item is not None and (extras or "extra" not in str(item.marker))
+    )
 
 
 def find_names_in_extras(requires_dist: Collection[str]) -> frozenset[str]:

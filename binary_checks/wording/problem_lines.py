@@ -162,7 +162,7 @@ def of_symbols(items: Sequence[UnresolvedSymbol], linkage: Linkage) -> str:
     if other := first.provider or first.other_abi:
         return of_other_version(other)
     if first.elsewhere:
-        return f"not linked with {linkage.show(first.elsewhere)}"
+        return f"not linked with {linkage.layout.shorten_label(first.elsewhere)}"
     return f"undefined symbol {min(item.name for item in items)}"
 
 

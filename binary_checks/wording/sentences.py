@@ -239,7 +239,7 @@ def name_needed(edges: Iterable[Edge]) -> str:
 
 def name_places(edges: Iterable[Edge], linkage: Linkage) -> str:
     """Return the places of needed libraries to which no search path leads, each place once."""
-    places = (linkage.show(edge.resolved or edge.elsewhere[0]) for edge in edges)
+    places = (linkage.layout.shorten_label(edge.resolved or edge.elsewhere[0]) for edge in edges)
     return name_first(tuple(dict.fromkeys(places)))
 
 
@@ -249,7 +249,7 @@ def format_found_by_load_order(edges: Sequence[Edge], linkage: Linkage, searched
     them, are, were = ("it", "is", "was") if len(edges) == 1 else ("them", "are", "were")
     needs = f"needs {name_needed(edges)} and does not find {them} ({searched})"
     if first.resolved:
-        opened = linkage.show(first.root)
+        opened = linkage.layout.shorten_label(first.root)
         return f"{needs}: it loads only because {opened}, when opened, loads {places} first"
     lie = f"{were} given" if places.startswith("wheel:") else f"{are} in the package"
     return (
@@ -282,7 +282,7 @@ def report_unsearched_library(edge: Edge, searched: str, linkage: Linkage, cause
     On Windows this is a note: a script that starts the program may have put the directory on PATH,
     as panda3d's do.
     """
-    place = linkage.show(edge.elsewhere[0])
+    place = linkage.layout.shorten_label(edge.elsewhere[0])
     lies = "was given" if place.startswith("wheel:") else "is in the package"
     if linkage.format == Format.PE:
         sentence = f"needs {edge.needed} ({searched}): it starts only where PATH leads to {place}"

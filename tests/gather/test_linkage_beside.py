@@ -92,7 +92,11 @@ def link(wheel: Path, *given: Path, static: bool = False) -> Linkage:
 def resolve(linkage: Linkage) -> str:
     """What the one need came to, or else who may have it."""
     (edge,) = linkage.edges
-    return linkage.show(edge.resolved) if edge.resolved else " ".join(edge.may_come_with)
+    return (
+        linkage.layout.shorten_label(edge.resolved)
+        if edge.resolved
+        else " ".join(edge.may_come_with)
+    )
 
 
 def test_a_library_that_was_installed_beside_is_found_there(

@@ -56,7 +56,9 @@ def test_a_library_of_what_the_package_imports_first_is_found(tmp_path: Path) ->
     assert problems(wheel, torch(tmp_path)) == []
     with examine(wheel, companions=[torch(tmp_path)]) as facts:
         linkage = facts.get(Linkage)
-    found = {edge.needed: linkage.show(edge.resolved or "") for edge in linkage.edges}
+    found = {
+        edge.needed: linkage.layout.shorten_label(edge.resolved or "") for edge in linkage.edges
+    }
     assert found["libc10.so"] == "wheel:torch:torch/lib/libc10.so"
 
 

@@ -40,7 +40,9 @@ def build(folder: Path, code: str, *needed: str) -> Path:
 def idle(path: Path) -> dict[str, str]:
     with examine(path) as examination:
         linkage = examination.get(Linkage)
-        return {linkage.show(each.path): each.reason for each in linkage.dispensable}
+        return {
+            linkage.layout.shorten_label(each.path): each.reason for each in linkage.dispensable
+        }
 
 
 def test_code_is_read_for_what_it_opens(tmp_path: Path) -> None:

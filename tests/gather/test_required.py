@@ -63,7 +63,10 @@ def simulate(wheel: Path, shelf: Companions) -> Linkage:
 
 
 def found(linkage: Linkage) -> dict[str, str | None]:
-    return {edge.needed: edge.resolved and linkage.show(edge.resolved) for edge in linkage.edges}
+    return {
+        edge.needed: edge.resolved and linkage.layout.shorten_label(edge.resolved)
+        for edge in linkage.edges
+    }
 
 
 def test_what_is_required_through_others_is_downloaded_too(index: Path, tmp_path: Path) -> None:

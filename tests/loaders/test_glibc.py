@@ -289,7 +289,9 @@ def test_a_wheel_beside_that_counts_from_another_python_lies_in_the_same_site_pa
     assert resolutions(linkage) == {
         "libdep.so": (f"wheel:dep:{ours.place('dep/libdep.so')}", "runpath")
     }
-    assert linkage.show(linkage.edges[0].resolved or "") == "wheel:dep:dep/libdep.so"
+    assert (
+        linkage.layout.shorten_label(linkage.edges[0].resolved or "") == "wheel:dep:dep/libdep.so"
+    )
     assert [edge.resolved for edge in linkage.given_edges] == ["wheel:dep:lib/libshare.so"]
 
 

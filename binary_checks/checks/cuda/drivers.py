@@ -108,7 +108,7 @@ def driver_library_needed(
     imports = [loading for loading in loadings if loading.root in imported]
     fatal = _by_need(imports, drivers)
     for (needer, name), through in fatal.items():
-        found = _accuse(needer, name, through, linkage.show, opened)
+        found = _accuse(needer, name, through, linkage.layout.shorten_label, opened)
         yield _add_unused(found, needer, name, package)
     later = (loading for loading in loadings if loading.root not in imported)
     for (needer, name), through in _by_need(later, drivers).items():
@@ -226,7 +226,7 @@ def driver_library_in_layout(
         named = strip_graft(edge.needed).lower() in drivers
         if is_eager(edge) and named and _is_in_layout(edge):
             reported.add(edge.resolved)
-            found = linkage.show(edge.resolved or "")
+            found = linkage.layout.shorten_label(edge.resolved or "")
             sentence = (
                 f"needs {edge.needed} and finds {found} ({edge.rule.value}): it "
                 "hides the user's driver, the only one that matches the kernel module"

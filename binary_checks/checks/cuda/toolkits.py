@@ -114,7 +114,7 @@ def cuda_versions_differ(
     """
     yield from _judge_platform(Platform.CUDA, package, linkage, stated)
     for loading in find_loadings(linkage):
-        yield from _compare_within(loading, linkage.show)
+        yield from _compare_within(loading, linkage.layout.shorten_label)
 
 
 @check
@@ -619,7 +619,7 @@ class _Layout:
         if not each.label.startswith("wheel:"):
             return each.label, ""
         users = [edge.path for edge in self.linkage.edges if edge.resolved == each.label]
-        return min(users, default=""), self.linkage.show(each.label)
+        return min(users, default=""), self.linkage.layout.shorten_label(each.label)
 
     def _may_count_on_users(self, each: FamilyOpener) -> bool:
         """Whether the library is not in a package of NVIDIA: users may have the other members."""

@@ -321,7 +321,7 @@ def _note_proven(linkage: Linkage) -> Iterator[Note]:
         if edge.proven:
             sentence = (
                 f"does not find {edge.needed} itself, but importing the package loads "
-                f"{linkage.show(edge.proven)} before it"
+                f"{linkage.layout.shorten_label(edge.proven)} before it"
             )
             yield Note(path=edge.path, sentence=sentence)
 
