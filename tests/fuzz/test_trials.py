@@ -28,9 +28,6 @@ class Careless:
             raise ValueError("first is too large")
         return frozenset()
 
-    def is_red_anyway(self, seed: Seed) -> bool:
-        return False
-
     def ask(
         self, seed: Seed, contents: Sequence[bytes], red: Sequence[bool]
     ) -> Iterable[Opinion | None]:
@@ -104,12 +101,6 @@ def test_a_find_made_small_ends_as_the_mutant_did() -> None:
 )
 def test_verdicts_are_put_side_by_side(red: bool, opinion: Opinion | None, end: End) -> None:
     assert weigh(red, opinion).end is end
-
-
-def test_a_run_that_is_red_for_another_reason_is_no_silent_pass() -> None:
-    outcome = weigh(False, Opinion(accepted=False), red_anyway=True)
-    assert outcome.end is End.EXPLAINED
-    assert outcome.excuse == "nothing new is said, and the run is red for what its seed has"
 
 
 def test_what_takes_too_long_is_a_hang(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,9 +26,6 @@ class Careful:
             os._exit(9)
         return frozenset()
 
-    def is_red_anyway(self, seed: Seed) -> bool:
-        return False
-
     def ask(
         self, seed: Seed, contents: Sequence[bytes], red: Sequence[bool]
     ) -> Iterable[Opinion | None]:

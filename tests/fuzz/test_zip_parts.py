@@ -5,10 +5,10 @@ import zipfile
 
 import pytest
 
-from fixtures.fuzz.target_zip import find_seeds
 from fixtures.fuzz.zip_parts import take_apart
+from fixtures.fuzz.zip_seeds import find_structures
 
-SEEDS = {seed.name: seed.content for seed in find_seeds(None)}
+SEEDS = {seed.name: seed.content for seed in find_structures(None)}
 
 
 @pytest.mark.parametrize("name", SEEDS)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from fixtures.fuzz import installers
-from fixtures.fuzz.target_zip import Target, open_structure_target
+from fixtures.fuzz.target_zip import Target
 from fixtures.fuzz.zip_seeds import find_structures
 from fixtures.fuzz.zip_structure import MAKERS, MIXED, make_structure
 
@@ -16,7 +16,7 @@ STORED = SEEDS["stored"]
 @pytest.fixture
 def target(monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
     monkeypatch.setattr(installers, "find_uv", lambda: None)  # a process, for the slow tests
-    target = open_structure_target()
+    target = Target()
     yield target
     target.close()
 
@@ -53,7 +53,7 @@ def test_what_pip_and_zipfile_read_differently_is_red(target: Target, kind: str)
 def test_what_uv_reads_differently_is_red(kind: str) -> None:
     if installers.find_uv() is None:
         pytest.skip("there is no uv")
-    target = open_structure_target()
+    target = Target()
     for number in range(20):
         content = make_structure(kind, STORED, number).content
         if not target.problems(STORED, content):
