@@ -199,8 +199,11 @@ def parse_mac_tag(platform: str) -> MacTag | None:
         return None
     if processor not in _ARCHITECTURES:
         return None
-    version = int(major), int(minor)
-    return MacTag(platform=platform, version=version, architectures=_ARCHITECTURES[processor])
+    return MacTag(
+        platform=platform,
+        version=(int(major), int(minor)),
+        architectures=_ARCHITECTURES[processor],
+    )
 
 
 def round_up(macos: tuple[int, ...]) -> tuple[int, int]:

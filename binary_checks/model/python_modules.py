@@ -159,8 +159,7 @@ def is_extension(library: ObjectFile) -> bool:
     name = parse_extension_name(library.path)
     if library.kind is not Kind.SHARED or name is None:
         return False
-    functions = (init_function(name.stem), export_hook(name.stem))
-    return bool(library.exports.among(functions))
+    return bool(library.exports.among((init_function(name.stem), export_hook(name.stem))))
 
 
 def is_for_free_threads(path: str, *, promised: bool = True) -> bool:
