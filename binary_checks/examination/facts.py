@@ -27,6 +27,7 @@ from binary_checks.knowledge.linked_libraries import find_linked
 from binary_checks.model import (
     ContentRequests,
     Installed,
+    InstalledPackage,
     InstallReport,
     Linkage,
     LinkedLibraries,
@@ -39,6 +40,7 @@ from binary_checks.model import (
     Request,
     Source,
     StatedConfiguration,
+    UnpackedWheel,
 )
 from binary_checks.profile import Profile
 from binary_checks.sources.release import ExpectedSet
@@ -245,7 +247,10 @@ class Facts:
     def wheel_names(self) -> tuple[str, ...]:
         """Return the names that the wheel of an installed copy may have had."""
         package = self._remembered.get(Package)
-        return package.wheel_names if isinstance(package, Package) else ()
+        if not isinstance(package, (UnpackedWheel, InstalledPackage)):
+            return ()
+        stem = package.dist_info.removesuffix(".dist-info")
+        return tuple(f"{stem}-{tag}.whl" for tag in package.tags)
 
     @property
     def published(self) -> dict[str, str | int]:

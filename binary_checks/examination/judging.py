@@ -186,12 +186,12 @@ def judge_case(case: Case, settings: RunSettings) -> Verdict:
     try:
         if case.error is not None:
             raise case.error.with_traceback(None)
-        step = f"the check {case.check.id}"
-        verdict = case.watchdog.call(step, _judge_findings, case, profile, settings)
+        verdict = case.watchdog.call(
+            f"the check {case.check.id}", _judge_findings, case, profile, settings
+        )
     except TooLarge as error:
         gap = NotInspected(sentence=str(error), too_large=True)
-        unjudged = replace(case, subjects=(), unread=(gap,))
-        verdict = _judge_findings(unjudged, profile, settings)
+        verdict = _judge_findings(replace(case, subjects=(), unread=(gap,)), profile, settings)
     except BinaryChecksError as error:
         verdict = _conclude_by_error(case, error)
     verdict = replace(_name_options(verdict, settings.program), level=level)
@@ -259,8 +259,7 @@ def _fail_required(verdict: Verdict) -> Verdict:
     If the host is the only cause, the outcome is an error of the host: try again.
     """
     if verdict.is_gap_of_host:
-        error = GatherError(verdict.reason)
-        return replace(verdict, outcome=Outcome.ERROR, error=error)
+        return replace(verdict, outcome=Outcome.ERROR, error=GatherError(verdict.reason))
     sentence = f"not inspected, but {verdict.family} is required: {verdict.reason}"
     problem = Problem(sentence=sentence, cause=f"{NOT_SEEN}{verdict.reason}")
     return replace(verdict, outcome=Outcome.FAILED, problems=(problem,))

@@ -618,8 +618,7 @@ def _claim_by_archives(archives: Sequence[StaticArchive]) -> Claimed:
     for archive in archives:
         for members in archive.members:
             if members.format in _SYSTEMS_OF_MEMBERS:
-                system = _SYSTEMS_OF_MEMBERS[members.format]
-                seen.setdefault(("system", system), archive.path)
+                seen.setdefault(("system", _SYSTEMS_OF_MEMBERS[members.format]), archive.path)
                 seen.setdefault(("architecture", members.architecture), archive.path)
         for value, count in (("cxx11", archive.strings.new), ("pre-cxx11", archive.strings.old)):
             if count:

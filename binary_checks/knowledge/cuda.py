@@ -252,7 +252,7 @@ def find_reported(report: CudaReport, asked: CudaRequest) -> tuple[str, ...]:
 def disagree(reported: str, expected: str) -> bool:
     """Return whether two versions differ in a common part; "12.6" agrees with "12" and "12.6.3"."""
     parts = zip(reported.split("."), expected.split("."), strict=False)
-    return not reported or any(one != other for one, other in parts)
+    return any(one != other for one, other in parts)
 
 
 def find_architectures(package: Package) -> frozenset[tuple[bool, str]]:
@@ -434,18 +434,11 @@ def compare_versions(versions: LibraryVersions, pin: str, *, newer: bool) -> Ite
         (loaded and versions.installed, f"{versions.installed} is installed", "installed"),
         (pin, f"the package requires {pin}", "required"),
     ):
-        ours, theirs = _cut_alike(present, expected)
+        pairs = zip(present.split(".")[:3], expected.split(".")[:3], strict=False)
+        ours, theirs = (
+            tuple(int(part) if part.isdecimal() and len(part) < 10 else -1 for part in parts)
+            for parts in zip(*pairs, strict=True)
+        )
         later = newer and fact == "compiled" and ours[:1] == theirs[:1] and ours > theirs
         if expected and ours != theirs and not later:
             yield Problem(sentence=f"{state}, but {how}", facts=(name, fact))
-
-
-def _cut_alike(one: str, other: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the numbers of both versions, as many as both have, and at most three."""
-    lists = [each.split(".")[:3] for each in (one, other)]
-    length = min(map(len, lists))
-    first, second = (
-        tuple(int(part) if part.isdecimal() and len(part) < 10 else -1 for part in parts[:length])
-        for parts in lists
-    )
-    return first, second

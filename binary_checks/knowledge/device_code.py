@@ -117,8 +117,9 @@ def find_carriers(package: Package) -> Iterator[Carrier]:
 
 def find_nvidia_carriers(package: Package) -> Iterator[Carrier]:
     """Yield the files with code for other GPUs than AMD's; for each path only the last file."""
-    found = filter(has_nvidia_code, find_carriers(package))
-    yield from {item.path: item for item in found}.values()
+    yield from {
+        item.path: item for item in filter(has_nvidia_code, find_carriers(package))
+    }.values()
 
 
 def has_nvidia_code(item: Carrier) -> bool:

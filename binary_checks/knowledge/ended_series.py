@@ -16,8 +16,7 @@ _TABLE = Path(__file__).with_name("ended_series.toml")
 @cache
 def read_ended_series() -> Mapping[str, Mapping[str, date]]:
     """Map libraries to their ended series, each with the last day on which it was supported."""
-    table = read_toml(_TABLE, _TABLE.name)
-    return {row["name"]: row["series"] for row in table["library"]}
+    return {row["name"]: row["series"] for row in read_toml(_TABLE, _TABLE.name)["library"]}
 
 
 def find_end(library: str, version: str) -> date | None:

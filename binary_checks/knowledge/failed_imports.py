@@ -88,8 +88,8 @@ def find_remedy(lack: str) -> str:
 
 def describe_absent_module(name: str, package: Package) -> str:
     """Return a clause on an own module that is missing, which is also the cause of its problems."""
-    clause = f"{elide(name)} is not in {_name_kind(package)}"
-    return f"{clause}{_name_misplaced_module(name, package)}"
+    where = f"{_name_kind(package)}{_name_misplaced_module(name, package)}"
+    return f"{elide(name)} is not in {where}"
 
 
 def _name_kind(package: Package) -> str:

@@ -346,8 +346,9 @@ def _read_tables() -> _Tables:
         return compiled("|".join(f"(?:{row[key]})" for row in tables[table]))
 
     def pair(table: str) -> _Pairs:
-        rows = tables[table]
-        return tuple((compiled(row["distributions"]), compiled(row["libraries"])) for row in rows)
+        return tuple(
+            (compiled(row["distributions"]), compiled(row["libraries"])) for row in tables[table]
+        )
 
     return _Tables(
         has=pair("has"),
@@ -409,7 +410,8 @@ def find_shippers(needed: str, requirements: Iterable[str]) -> tuple[str, ...]:
         # libz3 of z3-solver: two letters are not significant, but letters with a number are
         word = stem
     around = (f"lib{word}", f"{word}lib") if word else ()  # libeckit.so of eckitlib
-    for spelled in dict.fromkeys((word, _without_number(word), *around)):
+    bare = word.rstrip("0123456789")
+    for spelled in dict.fromkeys((word, bare if len(bare) >= _SHORTEST else "", *around)):
         named = list(requirements.by_word.get(spelled, ())) if spelled else []
         if len(named) > 1:
             named = [each for each in named if each == spelled]
@@ -584,11 +586,6 @@ class RequiredNames:
 
 def _list(requirements: Iterable[str]) -> RequiredNames:
     return requirements if isinstance(requirements, RequiredNames) else RequiredNames(requirements)
-
-
-def _without_number(word: str) -> str:
-    bare = word.rstrip("0123456789")
-    return bare if len(bare) >= _SHORTEST else ""
 
 
 # Symbols that only a framework's own libraries define, whatever else is loaded.

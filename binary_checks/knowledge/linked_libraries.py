@@ -399,8 +399,7 @@ def _find_dynamic(
         if name and name != _library_of(item):
             whence = origins.get((item.path, need.name), Whence.UNKNOWN)
             version = versions.get(file, "") if whence is Whence.BUNDLED else ""
-            evidence = f"needs {file}"
-            yield _Found(name, Linking.DYNAMIC, item.path, evidence, version, file, whence)
+            yield _Found(name, Linking.DYNAMIC, item.path, f"needs {file}", version, file, whence)
 
 
 def _find_static(item: ObjectFile, own: Mapping[str, str]) -> Iterator[_Found]:
@@ -418,8 +417,7 @@ def _find_static(item: ObjectFile, own: Mapping[str, str]) -> Iterator[_Found]:
     yield from (_Found(name, Linking.UNKNOWN, item.path, trace) for name, trace in doubtful)
     for name, evidence in found.items():
         version, text = find_version(name, item.texts)
-        shown = text or evidence
-        yield _Found(name, Linking.STATIC, item.path, elide(shown), version)
+        yield _Found(name, Linking.STATIC, item.path, elide(text or evidence), version)
 
 
 def _find_doubtful(item: ObjectFile, known: set[str]) -> Iterator[tuple[str, str]]:
@@ -437,8 +435,7 @@ def _find_doubtful(item: ObjectFile, known: set[str]) -> Iterator[tuple[str, str
 def _prove(item: ObjectFile, name: str) -> str:
     if text := find_proof(name, item.texts):
         return text
-    exports = DEPENDENCIES[name].exports
-    likely = [each for each in exports if item.exports.may_mention(each)]
+    likely = [each for each in DEPENDENCIES[name].exports if item.exports.may_mention(each)]
     for each in sorted(item.exports.among(likely)) if likely else ():
         if all(not symbol.library and not symbol.forwarder for symbol in item.exports.find(each)):
             return f"exports {each}"

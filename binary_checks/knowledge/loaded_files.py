@@ -181,7 +181,12 @@ def compare_report(report: ExtensionReport, linkage: Linkage, own: Set[str]) -> 
     absent = {path for path in paths if not process.has(path)}
     ours = {process.normalise(path) for path in own}
     yield from _find_differences(process, linkage, ours, report.architecture)
-    yield from _find_surplus(process, linkage, ours, absent)
+    # Needs of modules that failed to load are reasons, too: the package's own code may have opened
+    # the library earlier, or the loader kept the library when it refused the module.
+    needs = [names for root, names in linkage.closures if process.has(root) or root in absent]
+    known = {process.normalise(path) for names in (*needs, linkage.roots) for path in names}
+    for path in sorted((process.files.keys() & ours) - known):
+        yield _deviate(process.files[path], "is loaded, but no loaded module appears to need it")
     for path in sorted(absent):
         yield NotInspected(path=path, sentence="was not loaded, so its libraries were not compared")
 
@@ -198,20 +203,6 @@ def _find_differences(
     for edge, runs in _choose_slices(linkage.edges, architecture):
         if runs and process.has(edge.root) and process.has(edge.path):
             yield from _compare_edge(edge, process, given)
-
-
-def _find_surplus(
-    process: _Process, linkage: Linkage, ours: Set[str], absent: Set[str]
-) -> Iterator[Deviation]:
-    """Yield objects of the package that are loaded without an apparent reason.
-
-    Needs of modules that failed to load count as reasons: the package's own code may have opened
-    the library earlier, or the loader kept the library when it refused the module.
-    """
-    tried = [names for root, names in linkage.closures if process.has(root) or root in absent]
-    known = {process.normalise(path) for names in (*tried, linkage.roots) for path in names}
-    for path in sorted((process.files.keys() & ours) - known):
-        yield _deviate(process.files[path], "is loaded, but no loaded module appears to need it")
 
 
 def _compare_edge(edge: Edge, process: _Process, given: Set[str]) -> Iterator[Problem | Note]:

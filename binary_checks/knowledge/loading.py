@@ -184,8 +184,9 @@ def _find_excuse(
             return reason.format(name), fix.format(name), ""
     if spare is None or _was_grafted(edge) or _WINDOWING.match(edge.needed):
         return None
-    excused = spare.complete or not edge.elsewhere
-    return (spare.reason, "", spare.cause) if excused else None
+    if spare.complete or not edge.elsewhere:
+        return spare.reason, "", spare.cause
+    return None
 
 
 def soften(finding: Finding, why: str) -> Finding:
@@ -379,8 +380,8 @@ def judge_refusal(
     own = any(edge.resolved == f"system:{edge.needed}" for edge in edges)
     # The needs of libraries in requirements that were not given are unknown.
     if own or (not edges and is_promised(name, package.claims)):
-        why = f"this system lacks {name}, which the platform tag promises"
-        return NotInspected(path=path, sentence=f"{sentence}: {why}")
+        lack = f"{sentence}: this system lacks {name}, which the platform tag promises"
+        return NotInspected(path=path, sentence=lack)
     missing = next((edge for edge in edges if edge.resolved is None), None)
     if missing is not None and (shared := name_shared_cause(missing, linkage, package)):
         problem = replace(problem, cause=shared)

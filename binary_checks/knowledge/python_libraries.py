@@ -318,8 +318,7 @@ class ModuleFiles:
         found = parse_extension_name(path)
         if found is None:
             return ""
-        name = ".".join([*path.split("/")[:-1], found.stem])
-        return name.removesuffix(".__init__")
+        return ".".join([*path.split("/")[:-1], found.stem]).removesuffix(".__init__")
 
 
 def name_module(path: str) -> str:

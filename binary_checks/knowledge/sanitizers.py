@@ -40,8 +40,7 @@ _SANITIZERS = {
 
 def find_sanitizer(library: str) -> Sanitizer | None:
     """Return the sanitizer whose runtime has that file name or path, or None."""
-    name = strip_graft(library.rpartition("/")[2])
-    match = _RUNTIME.fullmatch(name)
+    match = _RUNTIME.fullmatch(strip_graft(library.rpartition("/")[2]))
     return _SANITIZERS[match["gcc"] or match["llvm"]] if match else None
 
 

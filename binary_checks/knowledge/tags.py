@@ -403,8 +403,7 @@ def architectures_of(claim: SystemClaim) -> frozenset[str]:
 def formats_of(claim: SystemClaim) -> frozenset[Format]:
     """Return the formats that a claimed system's loader accepts; all formats if unknown."""
     known = _FORMATS.get(claim.system)
-    every = (kind.format for kind in object_kinds().values())
-    return frozenset(every if known is None else {known})
+    return frozenset([known] if known else (kind.format for kind in object_kinds().values()))
 
 
 def may_load(systems: Collection[SystemClaim], found: Format) -> bool:
@@ -490,8 +489,8 @@ def find_promised(package: Distribution) -> frozenset[int]:
 
 def states_lowest(package: Distribution) -> bool:
     """Return whether a package states its oldest Python, which ``py3-none`` alone does not."""
-    versioned = all(claim.version for claim in package.claims.pythons)
-    return bool(package.header("Requires-Python")) or (versioned and bool(package.claims.pythons))
+    pythons = package.claims.pythons
+    return bool(package.header("Requires-Python") or (pythons and all(p.version for p in pythons)))
 
 
 @lru_cache(maxsize=1024)

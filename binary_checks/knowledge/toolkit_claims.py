@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from binary_checks.knowledge.cuda import disagree
 from binary_checks.knowledge.library_names import (
     EXACT,
     cuda_of_label,
@@ -255,18 +256,12 @@ def find_contradictions(claims: Iterable[ToolkitClaim]) -> Iterator[Contradictio
 def leave_outliers_out(claims: Sequence[ToolkitClaim]) -> list[ToolkitClaim]:
     """Return the claims that agree with the version that most kinds of sources state."""
     agreed = [found.against for found in find_contradictions(claims)]
-    return [
-        claim
-        for claim in claims
-        if not any(each.platform is claim.platform and contradicts(claim, each) for each in agreed)
-    ]
+    return [claim for claim in claims if not any(_contradicts(claim, each) for each in agreed)]
 
 
 def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> Contradiction | None:
     """Return the most visible source that contradicts a claim, and how many others do."""
-    against = [
-        each for each in others if each.platform is claim.platform and contradicts(claim, each)
-    ]
+    against = [each for each in others if _contradicts(claim, each)]
     if not against:
         return None
     return Contradiction(
@@ -277,10 +272,8 @@ def find_contradiction(claim: ToolkitClaim, others: Iterable[ToolkitClaim]) -> C
     )
 
 
-def contradicts(one: ToolkitClaim, other: ToolkitClaim) -> bool:
-    """Return whether two claims state different versions; "12" and "12.6" agree."""
-    pairs = zip(one.version.split("."), other.version.split("."), strict=False)
-    return any(a != b for a, b in pairs)
+def _contradicts(one: ToolkitClaim, other: ToolkitClaim) -> bool:
+    return one.platform is other.platform and disagree(one.version, other.version)
 
 
 def _find_outliers(

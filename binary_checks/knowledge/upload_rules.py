@@ -57,8 +57,11 @@ _OF_INSTALLERS = frozenset({"name", "version", "requires-dist", "requires-python
 @cache
 def list_metadata_versions() -> tuple[str, ...]:
     """Return the versions of METADATA that PyPI accepts and the installed packaging knows."""
-    versions = read_upload_rules().metadata_versions
-    return tuple(each for each in versions if not _find_fault(each, "Platform", ""))
+    return tuple(
+        each
+        for each in read_upload_rules().metadata_versions
+        if not _find_fault(each, "Platform", "")
+    )
 
 
 def find_field_faults(

@@ -276,11 +276,6 @@ class Package(Deriving):
         """The name of the package in problems."""
         return self.shown_as.format(file=self.path.name, name=self.name)
 
-    @property
-    def wheel_names(self) -> tuple[str, ...]:
-        """Possible file names of the wheel from which the package was installed."""
-        return ()
-
     def objects_of(self, kind: type[_Object]) -> Iterator[_Object]:
         """Yield the objects of one class, in path order."""
         return (item for item in self.objects if isinstance(item, kind))
@@ -358,12 +353,6 @@ class UnpackedWheel(Distribution):
     noun: ClassVar[str] = "an unpacked wheel"
     shown_as: ClassVar[str] = "{file}/"  # the folder's name, with a trailing slash
 
-    @property
-    def wheel_names(self) -> tuple[str, ...]:
-        """Possible file names of the wheel, one for each tag in the WHEEL file."""
-        stem = self.dist_info.removesuffix(".dist-info")
-        return tuple(f"{stem}-{tag}.whl" for tag in self.tags)
-
 
 WheelLike: TypeAlias = Wheel | UnpackedWheel
 """A wheel, packed or unpacked."""
@@ -380,12 +369,6 @@ class InstalledPackage(Distribution):
 
     noun: ClassVar[str] = "an installed package"
     shown_as: ClassVar[str] = "installed:{name}"  # there is no package file
-
-    @property
-    def wheel_names(self) -> tuple[str, ...]:
-        """Possible file names of the installed wheel, one for each tag in WHEEL."""
-        stem = self.dist_info.removesuffix(".dist-info")
-        return tuple(f"{stem}-{tag}.whl" for tag in self.tags)
 
 
 def package_kinds() -> Mapping[str, type[Package]]:

@@ -12,6 +12,7 @@ from binary_checks.knowledge.cuda import (
     compare_expected,
     compare_versions,
     cuda_of_ptx,
+    disagree,
     find_answer,
     find_gap,
     find_pins,
@@ -44,7 +45,6 @@ from binary_checks.knowledge.toolkit_claims import (
     claim_by_file_name,
     claim_by_libraries,
     claim_by_needs,
-    contradicts,
     find_contradictions,
     leave_outliers_out,
     major_of_library,
@@ -444,7 +444,7 @@ def _claim(version: str, sample: ToolkitSample) -> ToolkitClaim:
 def _differs(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
     """Whether the claims contradict each other; a requirement may install a newer minor version."""
     if claim.source in (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE):
-        return contradicts(made, claim)
+        return disagree(made.version, claim.version)
     return made.version.partition(".")[0] != claim.version.partition(".")[0]
 
 
