@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from binary_checks import objects, packages, trees
+from binary_checks import examine, objects, packages, trees
 from binary_checks.errors import PackageError
 from binary_checks.model import MachOFile, ObjectFolder, Package, SingleObject, UnpackedWheel
 from fixtures.build_elf import ElfSymbol, build_elf
@@ -135,7 +135,9 @@ def test_an_unpacked_wheel_has_what_the_wheel_has(tmp_path: Path) -> None:
     assert {m.path: m.sha256 for m in unpacked.members} == {
         m.path: m.sha256 for m in packed.members
     }
-    assert wheel.name in unpacked.wheel_names
+    with examine(tmp_path / "demo-1.0") as examination:  # profiles name it as the wheel, too
+        examination.facts.get(UnpackedWheel)
+        assert wheel.name in examination.facts.wheel_names
 
 
 def test_a_site_packages_of_several_is_no_unpacked_wheel(tmp_path: Path) -> None:
