@@ -15,7 +15,7 @@ def test_long_names_are_cut_in_the_middle() -> None:
     beginning = "_ZNKSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE4find" + "P" * 200
     shown = name_first((f"{beginning}m", f"{beginning}j"))
     first, second = shown.split(", ")
-    assert len(first) == len(second) == 100
+    assert len(first) == len(second) == 160
     assert first.endswith("Pm")
     assert second.endswith("Pj")
 
