@@ -8,6 +8,7 @@ LONGEST = 500
 """Longest line on a terminal, in characters; documents contain the complete line."""
 SHOWN = 100
 """Longest text of a package in a sentence, in characters."""
+SHOWN_NAME = 160  # characters of one name in a list, which may be a path with an explanation
 MOST = 50
 """Most problems, or notes, shown for one check on one package."""
 MOST_OF_A_RUN = 1_000

@@ -41,7 +41,7 @@ from binary_checks.model import (
     path_tag,
     shorten,
 )
-from binary_checks.safe_text import elide, one_line
+from binary_checks.safe_text import SHOWN_NAME, elide, one_line
 
 # Phrases that the sentences of several checks contain.
 
@@ -52,7 +52,7 @@ def name_first(names: Collection[str], most: int = 3, total: int | None = None) 
     ``total`` is the number of all names if ``names`` is not complete.
     """
     total = len(names) if total is None else total
-    shown = ", ".join(elide(name) for name in islice(names, most))
+    shown = ", ".join(elide(name, SHOWN_NAME) for name in islice(names, most))
     return f"{shown} and {total - most} more" if total > most else shown
 
 
