@@ -400,11 +400,11 @@ def outdated_redistributable(
 ) -> Iterator[Finding]:
     """A bundled Visual C++ runtime is too old for the code that uses it.
 
-    Only the one case known to crash is reported: as an error if the package's own code
-    crashes; as a warning if the package loads a copy with the name ``msvcp140.dll``, which all
-    packages of the process then get. A copy that delvewheel renamed has one user, and Python has
-    its own vcruntime140.dll loaded before any package. Microsoft's
-    rule that the runtime is as new as the newest toolset is not judged: healthy wheels break it.
+    Only the one case known to crash is reported: as an error if the package's own code crashes; as
+    a warning if the package loads a copy with the name ``msvcp140.dll``, which all packages of the
+    process then get. A copy that delvewheel renamed has one user, and Python has its own
+    vcruntime140.dll loaded before any package. Microsoft's rule that the runtime is as new as the
+    newest toolset is not judged: healthy wheels break it.
 
     Why: since 14.40 (Visual Studio 2022 17.10) a std::mutex starts zero-initialised, and older
     versions of msvcp140.dll follow its null pointer: access violation at the first lock.

@@ -134,10 +134,8 @@ class VisitRequest:
     place: Callable[[str], str] = str  # name in the tree -> path of the member and of its objects
     # contents to return: name -> largest size in bytes
     texts: Mapping[str, int] = field(default_factory=dict)
-    condense: Callable[[str, bytes], bytes] | None = None
-    """Reduces such a content, given the member's name; None: keep the complete content. Called from
-    several threads.
-    """
+    may_keep: Callable[[bytes], bool] | None = None
+    """Decides whether such a content is kept, called from several threads; None: each is kept."""
     watches: Sequence[Watch] = ()
     only: Sequence[TreeEntry] | None = None  # the members to visit; None: all
     hashed: bool = True  # False: the hashes are known from elsewhere, and may stay empty

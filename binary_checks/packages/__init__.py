@@ -71,10 +71,7 @@ def read_outline(tree: Tree, reader: ObjectReader) -> Package:
 def read_file_name(file_name: str) -> tuple[str, str, tuple[Tag, ...]]:
     """Return name, version and tags in the name of a wheel or conda package; "" for other files."""
     if file_name.endswith(conda.SUFFIXES):
-        stem = next(
-            file_name.removesuffix(end) for end in conda.SUFFIXES if file_name.endswith(end)
-        )
-        name, version, _ = [*stem.rsplit("-", 2), "", ""][:3]
+        name, version, _ = [*conda.strip_suffix(file_name).rsplit("-", 2), "", ""][:3]
         return name, version, ()
     try:
         name, version, _, tags = wheel.parse_file_name(file_name)

@@ -48,6 +48,11 @@ _WINDOWS_DIRECTORIES = ("Library/mingw-w64/bin", "Library/usr/bin", "Library/bin
 """Folders that conda's python.exe adds to the search for DLLs, in addition to its own folder."""
 
 
+def strip_suffix(label: str) -> str:
+    """Return the name, version and build in the name of a conda package's file."""
+    return next(label.removesuffix(suffix) for suffix in SUFFIXES if label.endswith(suffix))
+
+
 def recognises(label: str, look: Callable[[], Tree]) -> bool:
     """Return whether the file has the suffix of a conda package."""
     del look
@@ -213,7 +218,7 @@ def _find_missing(rows: _Rows, members: Iterable[Member]) -> Iterator[str]:
 
 
 def _judge_name(label: str, index: Index) -> Iterator[str]:
-    stem = next(label.removesuffix(suffix) for suffix in SUFFIXES if label.endswith(suffix))
+    stem = strip_suffix(label)
     stated = f"{index.name}-{index.version}-{index.build}"
     if stem != stated:
         yield f"{INDEX} describes {elide(stated)}, but the file's name does not match"

@@ -145,7 +145,7 @@ def read(
 ) -> CppArchive:
     """Read an archive from start to end. Raises PackageError if it is another kind of package."""
     links, limit = _find_links(tree), _Limit()
-    wanted = VisitRequest(texts=_SizeLimits(links), condense=limit, store=store)
+    wanted = VisitRequest(texts=_SizeLimits(links), may_keep=limit, store=store)
     if tree.label.endswith(_LISTED):
         top = _require_prefix(tree.label, (each.name for each in tree.entries()))
         visited = tree.visit(reader, replace(wanted, place=partial(_place, top)), progress)
@@ -218,9 +218,9 @@ class _Limit:
         """Whether the contents exceeded the limit."""
         return self._left < 0
 
-    def __call__(self, _name: str, content: bytes) -> bytes:
+    def __call__(self, content: bytes) -> bool:
         self._left -= len(content)
-        return b"" if self.full else content
+        return not self.full
 
 
 def _find_links(tree: Tree) -> frozenset[str]:

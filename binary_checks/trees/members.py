@@ -101,7 +101,7 @@ class MemberReader:
         if store is not None and outcome.sha256 and store.wants(entry):
             store.keep(entry, content)
         kept = entry.name in self._wanted.texts and outcome.sha256
-        wanted = self._condense(entry, content) if kept else None
+        wanted = self._limit(content) if kept else None
         self._watch(entry)(content)
         return self._describe(entry, outcome, objects, wanted)
 
@@ -212,12 +212,12 @@ class MemberReader:
             too_large = f"it has {entry.size} bytes; at most {most} are read"
             outcome = Streamed(outcome.sha256, (*outcome.faults, too_large))
         kept = pieces and outcome.sha256
-        content = self._condense(entry, b"".join(pieces)) if kept else None
+        content = self._limit(b"".join(pieces)) if kept else None
         return self._describe(entry, outcome, (), content)
 
-    def _condense(self, entry: TreeEntry, content: bytes) -> bytes:
-        condense = self._wanted.condense
-        return content if condense is None else condense(entry.name, content)
+    def _limit(self, content: bytes) -> bytes:
+        may_keep = self._wanted.may_keep
+        return content if may_keep is None or may_keep(content) else b""
 
 
 def _drop(_: bytes) -> None:

@@ -20,7 +20,8 @@ from binary_checks.objects import LimitedSource
 from binary_checks.objects.elf.header import architecture_of as elf_architecture
 from binary_checks.objects.elf.header import read_header
 from binary_checks.objects.macho.header import architecture_of as macho_architecture
-from binary_checks.objects.pe.header import _ARCHITECTURES as PE_ARCHITECTURES
+from binary_checks.objects.pe.header import PeHeader
+from binary_checks.objects.pe.header import architecture_of as pe_architecture
 from tests.objects.byte_sources import Bytes
 
 
@@ -134,21 +135,24 @@ def test_a_watch_has_pointers_of_32_bits() -> None:
     assert macho_architecture(12 | 1 << 25, 0) == "arm64_32"  # CPU_ARCH_ABI64_32
 
 
-def test_machines_of_pe_are_architectures() -> None:
-    spelled = {
-        "i686": "I386",
-        "x86_64": "AMD64",
-        "armel": "ARM",
-        "armv7l": "ARMNT",
-        "aarch64": "ARM64",
-        "ia64": "IA64",
-        "ebc": "EBC",
-        "riscv32": "RISCV32",
-        "riscv64": "RISCV64",
-        "loongarch32": "LOONGARCH32",
-        "loongarch64": "LOONGARCH64",
-    }
-    assert PE_ARCHITECTURES == {
-        pefile.MACHINE_TYPE[f"IMAGE_FILE_MACHINE_{name}"]: architecture
-        for architecture, name in spelled.items()
-    }
+@pytest.mark.parametrize(
+    ("machine", "architecture"),
+    [
+        ("I386", "i686"),
+        ("AMD64", "x86_64"),
+        ("ARM", "armel"),
+        ("ARMNT", "armv7l"),
+        ("ARM64", "aarch64"),
+        ("IA64", "ia64"),
+        ("EBC", "ebc"),
+        ("RISCV32", "riscv32"),
+        ("RISCV64", "riscv64"),
+        ("LOONGARCH32", "loongarch32"),
+        ("LOONGARCH64", "loongarch64"),
+        ("SH4", "machine-0x1a6"),
+    ],
+)
+def test_a_machine_of_pe_is_an_architecture(machine: str, architecture: str) -> None:
+    number = pefile.MACHINE_TYPE[f"IMAGE_FILE_MACHINE_{machine}"]
+    header = PeHeader(*(0,) * len(PeHeader._fields))._replace(machine=number)
+    assert pe_architecture(header, hybrid=False) == architecture

@@ -29,10 +29,6 @@ from binary_checks.model import (
 from binary_checks.safe_text import cut, one_line
 
 VERDICT_SCHEMA = "binary-checks/verdict/2"
-GOOD_WORDS = tuple(
-    VERDICTS[each].word for each in (Outcome.PASSED, Outcome.WARNED, Outcome.ACCEPTED)
-)
-"""The words of verdicts with which a package may ship."""
 _VOID = {MISUSED, EMPTY}  # exit codes of runs that were called wrongly, or had nothing to do
 _MOST_LINES = 20
 
