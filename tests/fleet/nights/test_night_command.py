@@ -199,6 +199,8 @@ def test_two_coordinators_share_the_work_and_nothing_counts_twice(
     cells = [plan_cell(tmp_path, f"c{number}", "sleep 1") for number in range(4)]
     keep_plan(store, *cells)
     with begin_night(store, "-j", "1") as first:
+        while not any(map(runs_of, cells)):
+            time.sleep(0.02)
         assert run_night(store, "-j", "1") == 0
         first.communicate(timeout=60)
     assert first.returncode == 0
