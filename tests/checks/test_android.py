@@ -19,7 +19,7 @@ from binary_checks.loaders import simulate
 from binary_checks.model import ElfFile, Linkage, Problem, TargetSystem
 from binary_checks.systems import target_for
 from fixtures.linking import needs
-from fixtures.values import elf_file, symbols, wheel
+from fixtures.values import elf_file, only, symbols, wheel
 
 NAME = "demo/_native.cpython-313-x86_64-linux-android.so"
 
@@ -40,8 +40,7 @@ def link(item: ElfFile, level: int) -> tuple[Linkage, TargetSystem]:
 
 def test_a_function_of_a_newer_level_is_named_with_both_levels() -> None:
     item = module("libc.so", imports=symbols("malloc", "getrandom", "mseal"))
-    (problem,) = function_newer_than_api_level(item, *link(item, 24))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, function_newer_than_api_level(item, *link(item, 24)))
     assert problem.sentence == (
         "needs getrandom, mseal, new in API level 36, while android_24_x86_64 promises API level 24"
     )
@@ -50,8 +49,7 @@ def test_a_function_of_a_newer_level_is_named_with_both_levels() -> None:
 
 def test_functions_of_other_libraries_than_libc_have_levels_too() -> None:
     item = module("libandroid.so", imports=symbols("ALooper_wake", "ASharedMemory_create"))
-    (problem,) = function_newer_than_api_level(item, *link(item, 24))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, function_newer_than_api_level(item, *link(item, 24)))
     assert "needs ASharedMemory_create, new in API level 26" in problem.sentence
 
 
@@ -96,8 +94,7 @@ def test_features_of_the_loader_need_an_api_level(
     fields: dict[str, Any], sentence: str, since: int
 ) -> None:
     item = module(**fields)
-    (problem,) = loader_feature_newer_than_api_level(item, *link(item, since - 1))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, loader_feature_newer_than_api_level(item, *link(item, since - 1)))
     assert problem.sentence == (
         f"{sentence}, which Android supports since API level {since}, while "
         f"android_{since - 1}_x86_64 promises API level {since - 1}"
@@ -109,10 +106,10 @@ def test_a_runpath_that_finds_a_library_needs_level_24() -> None:
     found, unused = elf_file("demo/liba.so"), module("libc.so", runpath=("$ORIGIN",))
     item = module("liba.so", runpath=("$ORIGIN",))
     package = wheel("demo-1.0-cp313-cp313-android_21_x86_64.whl", objects=(item, found))
-    (problem,) = loader_feature_newer_than_api_level(
-        item, simulate(package, android(21)), android(21)
+    problem = only(
+        Problem,
+        loader_feature_newer_than_api_level(item, simulate(package, android(21)), android(21)),
     )
-    assert isinstance(problem, Problem)
     assert problem.sentence.startswith("finds a library by DT_RUNPATH")
     assert list(loader_feature_newer_than_api_level(unused, *link(unused, 21))) == []
 
@@ -132,6 +129,5 @@ def test_other_systems_have_no_api_level() -> None:
 def test_a_module_without_libpython_is_told_to_link_it() -> None:
     item = module("libc.so", imports=symbols("PyLong_FromLong"))
     package = wheel("demo-1.0-cp313-cp313-android_24_x86_64.whl", objects=(item,))
-    (problem,) = undefined_symbol(simulate(package, android(24)), package)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, undefined_symbol(simulate(package, android(24)), package))
     assert "uses PyLong_FromLong and does not need libpython3.x.so" in problem.sentence

@@ -24,7 +24,7 @@ from binary_checks.model import (
     Wheel,
 )
 from fixtures.linking import extension, library, link
-from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
+from fixtures.values import elf_file, macho_file, only, pe_file, symbols, wheel
 
 
 def _wheel(platform: str, *objects: ObjectFile) -> Wheel:
@@ -38,9 +38,7 @@ def judge(package: Wheel, **fields: Any) -> list[Finding]:
 def test_an_object_that_no_import_reaches_may_be_of_another_architecture() -> None:
     spare = DispensableObject(path="demo/a.so", reason="no import of the package reaches it")
     package = _wheel("linux_x86_64", elf_file("demo/a.so", architecture="i686"), elf_file())
-    (problem,) = judge(package, dispensable=(spare,))
-    assert isinstance(problem, Problem)
-    assert problem.level is Level.WARNING
+    assert only(Problem, judge(package, dispensable=(spare,))).level is Level.WARNING
 
 
 def test_an_object_of_another_architecture_is_told() -> None:
@@ -170,8 +168,7 @@ def test_windows_takes_some_images_of_other_architectures(
 
 def test_objects_that_are_all_for_other_systems_are_a_warning() -> None:
     library = elf_file("demo/lib_demo.so")
-    (problem,) = judge(_wheel("macosx_11_0_arm64", library))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, judge(_wheel("macosx_11_0_arm64", library)))
     assert problem.level is Level.WARNING
     sentence = "its objects are all of format ELF, which macosx_11_0_arm64 cannot load"
     assert (problem.path, problem.sentence) == ("", sentence)
@@ -210,8 +207,7 @@ def test_a_static_program_has_no_calling_convention_of_arm() -> None:
 
 def test_libraries_with_another_calling_convention_do_not_fit() -> None:
     library = elf_file("demo/a.so", architecture="riscv64_lp64")
-    (problem,) = judge(_wheel("manylinux_2_39_riscv64", library))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, judge(_wheel("manylinux_2_39_riscv64", library)))
     assert "is for riscv64_lp64, but the tags claim manylinux_2_39_riscv64" in problem.sentence
     program = replace(library, kind=Kind.EXECUTABLE)
     assert judge(_wheel("manylinux_2_39_riscv64", program)) == []

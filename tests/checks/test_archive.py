@@ -17,7 +17,7 @@ from binary_checks.checks.archive import (
     unreadable_member,
 )
 from binary_checks.model import Claims, Level, NotInspected, Problem, RecordRow, Wheel
-from fixtures.values import elf_file, member, record_row, wheel
+from fixtures.values import elf_file, member, only, record_row, wheel
 
 RECORD = "demo-1.0.dist-info/RECORD"
 
@@ -77,9 +77,7 @@ def test_two_members_that_install_the_same_content_to_one_place_are_a_warning() 
     package = wheel(
         members=[member("demo/__init__.py"), member("demo/__init__.py", archive_name=moved)]
     )
-    (problem,) = duplicate_member_name(package)
-    assert isinstance(problem, Problem)
-    assert problem.level is Level.WARNING
+    assert only(Problem, duplicate_member_name(package)).level is Level.WARNING
 
 
 @pytest.mark.parametrize("name", ["demo//a.py", "./demo/a.py", "demo/./a.py"])
@@ -96,8 +94,7 @@ def test_a_file_by_the_name_of_its_folder_is_a_problem() -> None:
             path=".", sentence="its name stands for the folder that the archive is unpacked into"
         )
     ]
-    (warning,) = escaping_member_name(wheel(members=[member("./", mode=0o40755)]))
-    assert isinstance(warning, Problem)
+    warning = only(Problem, escaping_member_name(wheel(members=[member("./", mode=0o40755)])))
     assert warning.level is Level.WARNING
 
 
@@ -307,8 +304,7 @@ def test_backslashes_of_record_that_stand_for_slashes_are_one_warning() -> None:
     ],
 )
 def test_what_no_installer_can_place(names: tuple[str, ...], path: str, fault: str) -> None:
-    (problem,) = uninstallable_member(wheel(members=map(member, names)))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, uninstallable_member(wheel(members=map(member, names))))
     assert problem.path == path
     assert fault in problem.sentence
 

@@ -15,7 +15,7 @@ from binary_checks.model import (
     NotInspected,
     Problem,
 )
-from fixtures.values import elf_file, member, symbols, wheel
+from fixtures.values import elf_file, member, only, symbols, wheel
 
 ABI3 = "demo-1.0-cp310-abi3-manylinux_2_17_x86_64.whl"
 BOUND = "demo/_native.cpython-311-x86_64-linux-gnu.so"
@@ -35,8 +35,7 @@ def module(path: str) -> ElfFile:
     ],
 )
 def test_a_module_that_one_python_imports(name: str, path: str, level: Level) -> None:
-    (problem,) = version_bound_extension(wheel(name, objects=[module(path)]))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, version_bound_extension(wheel(name, objects=[module(path)])))
     assert (problem.path, problem.level) == (path, level)
     assert problem.sentence.startswith("is imported by Python 3.11 alone, but ")
     assert problem.sentence.endswith("promises others")
@@ -62,9 +61,7 @@ def test_a_package_in_a_folder_that_is_none_is_imported_by_code_of_its_own(
     members = [member(f"{folder}/__init__.py") for folder in packages]
     objects = [module("demo/_vendored/tool/_fast/_native.cp311-win_amd64.pyd")]
     package = wheel(f"demo-1.0-{tags}.whl", members=members, objects=objects)
-    (problem,) = version_bound_extension(package)
-    assert isinstance(problem, Problem)
-    assert problem.level is level
+    assert only(Problem, version_bound_extension(package)).level is level
 
 
 def test_a_file_for_another_platform_is_left_to_another_check() -> None:
@@ -82,8 +79,7 @@ def test_a_module_that_leaves_promised_pythons_out_is_a_warning() -> None:
 
 def test_a_module_for_each_python_from_the_oldest_on_is_noted() -> None:
     objects = [module(BOUND.replace("311", each)) for each in ("310", "311", "312")]
-    (note,) = version_bound_extension(wheel(ABI3, objects=objects))
-    assert isinstance(note, Note)
+    note = only(Note, version_bound_extension(wheel(ABI3, objects=objects)))
     assert note.sentence == "is there for Python 3.10, 3.11, 3.12; later Pythons lack it"
 
 
@@ -104,8 +100,7 @@ def test_a_module_that_every_python_imports(objects: list[ElfFile]) -> None:
 
 def test_what_cannot_be_read_is_not_inspected() -> None:
     broken = MalformedObject(path=BOUND, format=Format.ELF, offset=0, reason="it is empty")
-    (finding,) = version_bound_extension(wheel(ABI3, malformed=(broken,)))
-    assert isinstance(finding, NotInspected)
+    assert only(NotInspected, version_bound_extension(wheel(ABI3, malformed=(broken,))))
 
 
 def test_a_wheel_for_one_python_may_be_bound_to_it() -> None:

@@ -23,7 +23,7 @@ from binary_checks.model import (
     Problem,
 )
 from fixtures.linking import library, link
-from fixtures.values import elf_file, pe_file, wheel
+from fixtures.values import elf_file, only, pe_file, wheel
 
 
 @pytest.mark.parametrize(
@@ -63,9 +63,7 @@ def test_other_libraries_may_be_bundled(path: str) -> None:
 def test_a_second_loader_that_nothing_calls_by_its_name_is_a_warning() -> None:
     path = "torchvision.libs/ld-linux-aarch64.5cbc5e90.so.1"
     loader = elf_file(path, name="ld-linux-aarch64.so.1")
-    (found,) = forbidden_bundled_library(loader, wheel())
-    assert isinstance(found, Problem)
-    assert found.level is Level.WARNING
+    assert only(Problem, forbidden_bundled_library(loader, wheel())).level is Level.WARNING
     (own,) = forbidden_bundled_library(elf_file("demo/lib/ld-linux-aarch64.so.1"), wheel())
     assert isinstance(own, Problem)
     assert own.level is Level.ERROR
@@ -75,9 +73,7 @@ def test_a_folder_may_be_the_users_system_and_a_file_alone_is_bundled_with_nothi
     library = elf_file("lib/libc.so.6")
     alone, other = (Member(path=path, archive_name=path) for path in (library.path, "lib/libx.so"))
     folder = Package(path=Path("lib"), claims=Claims(partial=True), members=(alone, other))
-    (problem,) = forbidden_bundled_library(library, folder)
-    assert isinstance(problem, Problem)
-    assert problem.level is Level.WARNING
+    assert only(Problem, forbidden_bundled_library(library, folder)).level is Level.WARNING
     assert list(forbidden_bundled_library(library, replace(folder, members=(alone,)))) == []
 
 
@@ -121,16 +117,14 @@ def test_a_library_that_its_developers_no_longer_support(
 def test_one_version_in_many_objects_is_one_problem() -> None:
     texts = (DIRECTORY, "OpenSSL 1.1.1k  25 Mar 2021")
     objects = tuple(elf_file(f"demo/{name}.so", texts=texts) for name in ("b", "a", "c"))
-    (found,) = library_past_end_of_life(wheel(objects=objects))
-    assert isinstance(found, Problem)
+    found = only(Problem, library_past_end_of_life(wheel(objects=objects)))
     assert found.path == "demo/a.so"
     assert "OpenSSL 1.1.1k (and 2 more), whose" in found.sentence
 
 
 def test_an_unread_object_may_contain_any_library() -> None:
     unread = MalformedObject(path="demo/a.so", format=Format.ELF, reason="it is cut off", offset=0)
-    (found,) = library_past_end_of_life(wheel(malformed=(unread,)))
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, library_past_end_of_life(wheel(malformed=(unread,))))
 
 
 def test_only_days_of_the_past_are_listed() -> None:

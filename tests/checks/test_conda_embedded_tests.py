@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from binary_checks.checks.conda import embedded_test_fails
 from binary_checks.model import EmbeddedTestReport, Ending, NotInspected, Problem, SnippetRun, Step
+from fixtures.values import only
 
 
 def report(outcome: Ending, detail: str = "", **fields: bool) -> EmbeddedTestReport:
@@ -24,8 +25,7 @@ def test_embedded_test_fails_is_quiet_on_one_that_passes() -> None:
 
 def test_one_that_needs_the_network_is_not_inspected() -> None:
     detail = "OSError: Temporary failure in name resolution"
-    (found,) = embedded_test_fails(report(Ending.RAISED, detail))
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, embedded_test_fails(report(Ending.RAISED, detail)))
     untried = EmbeddedTestReport(python="", untried=(("tests.yaml[0] r", "no"),))
     (found,) = embedded_test_fails(untried)
     assert found == NotInspected(sentence="tests.yaml[0] r: no")

@@ -35,7 +35,7 @@ from binary_checks.model import (
     PythonClaim,
     UnreadObject,
 )
-from fixtures.values import elf_file, macho_file, member, pe_file
+from fixtures.values import elf_file, macho_file, member, only, pe_file
 
 SITE = "lib/python3.11/site-packages"
 NATIVE = f"{SITE}/demo/_native.so"
@@ -94,8 +94,7 @@ def test_names_may_be_allowed_one_by_one_and_not_all(allowed: tuple[str, ...], c
 
 def test_overlinking_is_not_inspected_where_no_dependency_was_given() -> None:
     needs = linkage(edge("libother.so.1"), requirements=("other",))
-    (found,) = overlinking(GivenPackages(), needs, package("demo", "other"))
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, overlinking(GivenPackages(), needs, package("demo", "other")))
     with pytest.raises(NotApplicable):
         list(overlinking(GivenPackages(), linkage(), package("demo")))
 
@@ -116,8 +115,7 @@ def test_overlinking_in_prefix_is_quiet_on_direct_dependencies() -> None:
 
 def test_overlinking_in_prefix_is_not_inspected_where_nothing_was_installed() -> None:
     report = InstallReport(python="", error="no")
-    (found,) = overlinking_in_prefix(report, linkage(), package())
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, overlinking_in_prefix(report, linkage(), package()))
 
 
 MODULE = (member(f"{SITE}/demo/__init__.py"),)
@@ -176,8 +174,7 @@ def test_missing_virtual_package_warns_of_a_newer_macos() -> None:
 
 def test_missing_virtual_package_says_what_could_not_be_read() -> None:
     unread = (UnreadObject(path=NATIVE, format=Format.ELF, reason="no"),)
-    (found,) = missing_virtual_package(package(unread=unread))
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, missing_virtual_package(package(unread=unread)))
 
 
 CUDART = edge("libcudart.so.12")

@@ -19,6 +19,7 @@ from binary_checks.model import CondaPackage, Level, Problem
 from binary_checks.packages import open_package
 from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf
+from fixtures.values import only
 
 pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
 
@@ -68,10 +69,10 @@ def test_places_without_room_are_counted(tmp_path: Path) -> None:
     ):
         folder = tmp_path / words[:3]
         folder.mkdir()
-        (problem,) = placeholder_without_room(
-            package(folder, "lib/x.bin", b"\0" + content, "binary")
+        problem = only(
+            Problem,
+            placeholder_without_room(package(folder, "lib/x.bin", b"\0" + content, "binary")),
         )
-        assert isinstance(problem, Problem)
         assert problem.sentence.startswith(words)
 
 
@@ -118,8 +119,7 @@ def test_unlisted_placeholder_fires(tmp_path: Path, content: Any, level: Level) 
 
 
 def test_a_long_path_is_shown_by_its_beginning_and_its_end(tmp_path: Path) -> None:
-    (found,) = unlisted_placeholder(package(tmp_path, "bin/x", f"{PREFIX}/lib\n"))
-    assert isinstance(found, Problem)
+    found = only(Problem, unlisted_placeholder(package(tmp_path, "bin/x", f"{PREFIX}/lib\n")))
     assert f"has the path {PREFIX[:38]}...{f'{PREFIX}/lib'[-59:]}, which" in found.sentence
 
 

@@ -35,7 +35,7 @@ from binary_checks.model import (
     UnreadObject,
     find_disputes,
 )
-from fixtures.values import elf_file, member, wheel
+from fixtures.values import elf_file, member, only, wheel
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64.whl"
 CUBIN = DeviceCode(kind=DeviceKind.SASS, architecture="sm_90", count=1, bytes=8, compressed=0)
@@ -140,8 +140,7 @@ OPENS = elf_file("demo/_x.so", opened=OpenedNames(names=("libcuda.so.1",)))
     ],
 )
 def test_a_build_that_lost_its_accelerator_is_an_error(name: str, how: Any) -> None:
-    (found,) = judge(name, PLAIN, **how)
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(name, PLAIN, **how))
     assert found.level is Level.ERROR
     assert found.sentence.startswith(LOST)
 
@@ -157,9 +156,7 @@ def test_a_build_that_lost_its_accelerator_is_an_error(name: str, how: Any) -> N
 def test_what_may_open_or_have_others_open_an_accelerator_is_a_warning(
     name: str, native: ObjectFile, how: Any
 ) -> None:
-    (found,) = judge(name, native, **how)
-    assert isinstance(found, Problem)
-    assert found.level is Level.WARNING
+    assert only(Problem, judge(name, native, **how)).level is Level.WARNING
 
 
 @pytest.mark.parametrize("native", [(), (PLAIN,)], ids=["pure", "for the CPU"])
@@ -167,14 +164,12 @@ def test_a_package_without_such_builds_gets_one_note_of_a_jobs_variables(
     native: tuple[ObjectFile, ...],
 ) -> None:
     said = {"DESIRED_CUDA": "cu126", "MATRIX_DESIRED_CUDA": "cu126"}
-    (found,) = judge(f"other-1.0-{TAGS}", *native, module="torch", **said)
-    assert isinstance(found, Note)
+    found = only(Note, judge(f"other-1.0-{TAGS}", *native, module="torch", **said))
     assert found.sentence.startswith(
         "the accelerator: DESIRED_CUDA=cu126 says cuda 12.6 and MATRIX_DESIRED_CUDA=cu126 says"
     )
     beside = ("torch-2.0-cp311-cp311-linux_x86_64.whl",)
-    (found,) = judge(f"other-1.0-{TAGS}", *native, given=("cuda=12.6",), beside=beside)
-    assert isinstance(found, Note)
+    assert only(Note, judge(f"other-1.0-{TAGS}", *native, given=("cuda=12.6",), beside=beside))
 
 
 def test_a_package_whose_native_code_is_lost_as_a_whole_contradicts_too() -> None:
@@ -296,8 +291,7 @@ def test_where_nothing_is_said_twice_nothing_is_compared() -> None:
     ("label", "library"), [("xpu", "libsycl.so.8"), ("rocm6.4", "libamdhip64.so.6")]
 )
 def test_a_build_that_lost_xpu_or_rocm_contradicts_its_label(label: str, library: str) -> None:
-    (found,) = judge(f"demo-1.0+{label}-{TAGS}", PLAIN)
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(f"demo-1.0+{label}-{TAGS}", PLAIN))
     assert found.level is Level.ERROR
     assert f"but the label {label} says {label.replace('rocm', 'rocm ')}" in found.sentence
     sound = elf_file("demo/_x.so", needed=(Dependency(name=library),))

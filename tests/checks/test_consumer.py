@@ -34,7 +34,7 @@ from binary_checks.model import (
     Stage,
     StatedBuild,
 )
-from fixtures.values import elf_file, member
+from fixtures.values import elf_file, member, only
 
 CMAKE, ALONE = "CMake", "the compiler alone"
 TOOLS = BuildTools(cmake="CMake 4.4.4", generator="Ninja", compiler="g++ 12.2.0")
@@ -156,11 +156,9 @@ def test_a_unit_that_fails_in_one_way_alone_says_which() -> None:
 )
 def test_what_an_archive_without_dependencies_lacks_is_not_inspected(message: str) -> None:
     end = step(Stage.LINK, Ending.EXITED, message=message)
-    (found,) = consumer_linking_fails(report(unit(end, end)), BARE)
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, consumer_linking_fails(report(unit(end, end)), BARE))
     assert "the archive comes without" in found.sentence
-    (failed,) = consumer_linking_fails(report(unit(end, end)), ARCHIVE)
-    assert isinstance(failed, Problem)
+    assert only(Problem, consumer_linking_fails(report(unit(end, end)), ARCHIVE))
 
 
 def test_an_archive_without_dependencies_must_have_its_own_libraries() -> None:
@@ -194,8 +192,7 @@ def test_what_needs_a_newer_system_than_this_is_not_inspected(message: str) -> N
 def test_a_library_for_extension_modules_is_not_linked_with_a_program() -> None:
     names = ("PyInstanceMethod_Type", "_Py_Dealloc")
     end = step(Stage.LINK, Ending.EXITED, message="undefined reference", undefined=names)
-    (found,) = consumer_linking_fails(report(unit(end, end)), ARCHIVE)
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, consumer_linking_fails(report(unit(end, end)), ARCHIVE))
     assert "PyInstanceMethod_Type is a symbol of Python" in found.sentence
     mixed = step(Stage.LINK, Ending.EXITED, message="no f", undefined=("Py_IncRef", "f"))
     assert sentences(consumer_linking_fails(report(unit(mixed)), ARCHIVE)) == [
@@ -266,8 +263,7 @@ def test_a_program_that_was_only_linked_is_not_inspected() -> None:
 )
 def test_a_directory_of_another_machine_in_every_program_is_found(path: str, level: Level) -> None:
     builds = (build(RUNS, CMAKE, path, "$PREFIX/lib"), build(RUNS, ALONE, path, "$PREFIX/lib"))
-    (found,) = consumer_search_path(report(unit(builds=builds)))
-    assert isinstance(found, Problem)
+    found = only(Problem, consumer_search_path(report(unit(builds=builds))))
     assert found.level is level
     assert f"(example Demo) get the search path {path}: " in found.sentence
 

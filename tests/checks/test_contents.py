@@ -39,7 +39,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from fixtures.linking import library, link, target
-from fixtures.values import elf_file, member, pe_file, wheel
+from fixtures.values import elf_file, member, only, pe_file, wheel
 
 
 def test_bytecode_is_a_problem() -> None:
@@ -202,8 +202,7 @@ def test_drives_and_odd_parts_are_reported_by_the_check_of_escaping_names_alone(
 
 def test_a_command_becomes_a_file_that_windows_cannot_have() -> None:
     points = tuple((group, "a*b", "demo:f") for group in ("console_scripts", "other"))
-    (problem,) = name_invalid_on_windows(wheel(FOR_ANY, entry_points=points))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, name_invalid_on_windows(wheel(FOR_ANY, entry_points=points)))
     assert (
         problem.sentence == "the command a*b: no name on Windows may contain '*': pip aborts there"
     )
@@ -331,9 +330,7 @@ def test_a_copy_in_another_folder_is_kept_on_purpose_if_both_are_loaded(
     ]
     same = [member(path, SAME) for path in ("a/libx.so", "b/libx.so")]
     package, linkage = wheel(members=same, objects=objects), link(*objects)
-    (found,) = duplicate_library(package, package, linkage)
-    assert isinstance(found, kind)
-    assert found.path == "b/libx.so"
+    assert only(kind, duplicate_library(package, package, linkage)).path == "b/libx.so"
 
 
 def test_a_copy_counts_whether_it_could_be_read_or_not() -> None:
@@ -406,8 +403,7 @@ def test_packages_have_limits_by_their_names_of_which_the_first_counts() -> None
 
 
 def test_without_a_limit_nothing_is_inspected() -> None:
-    (finding,) = wheel_too_large(wheel(size=10))
-    assert isinstance(finding, NotInspected)
+    assert only(NotInspected, wheel_too_large(wheel(size=10)))
     assert not wheel_too_large.enabled
 
 
@@ -447,8 +443,7 @@ def test_a_program_without_its_executable_bit(path: str, code: CodeNames, level:
 
 def test_a_package_may_set_the_bit_itself() -> None:
     code = CodeNames(named=frozenset({"demo/tool"}), changes_modes=True)
-    (found,) = judge_program("demo/tool", 0o100644, code)
-    assert isinstance(found, Note)
+    assert only(Note, judge_program("demo/tool", 0o100644, code))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from binary_checks.model import (
     Problem,
     StaticArchive,
 )
-from fixtures.values import elf_file, pe_file, wheel
+from fixtures.values import elf_file, only, pe_file, wheel
 
 PATH = "demo/libdemo.so"
 FAULT = DeviceFault(offset=640, reason="bytes that are neither a container nor padding")
@@ -208,8 +208,7 @@ def judge_all(built: Package) -> list[Finding]:
 
 def test_behind_broken_device_code_nothing_passes() -> None:
     broken = package(("sm_90", 1), device_faults=(FAULT,))
-    (found,) = missing_gpu_architecture(broken, expected=("sm_90",))
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, missing_gpu_architecture(broken, expected=("sm_90",)))
     assert found.sentence.startswith("code after offset 640 may be missing: bytes that are")
 
 

@@ -18,7 +18,7 @@ from binary_checks.model import (
     Problem,
 )
 from fixtures.linking import EXTENSION, GLIBC, dll, library, link, needs, target, windows
-from fixtures.values import elf_file, pe_file, symbols, wheel
+from fixtures.values import elf_file, only, pe_file, symbols, wheel
 
 INIT = symbols("PyInit__native")
 USED = symbols("cuInit", "nvmlInit_v2")
@@ -43,9 +43,7 @@ def judge(
 
 
 def problem(*objects: ObjectFile, linkage: Linkage | None = None) -> Problem:
-    (finding,) = judge(*objects, linkage=linkage)
-    assert isinstance(finding, Problem)
-    return finding
+    return only(Problem, judge(*objects, linkage=linkage))
 
 
 def test_a_module_must_not_need_the_driver() -> None:
@@ -167,8 +165,7 @@ def test_one_that_code_names_which_is_not_followed_is_not_inspected() -> None:
 
 def test_so_is_a_module_that_is_opened_by_its_path_alone_and_may_fail() -> None:
     module = extension("libcuda.so.1")
-    (found,) = judge(module, openings=ImportOpenings(tried=frozenset({module.path})))
-    assert isinstance(found, Note)
+    assert only(Note, judge(module, openings=ImportOpenings(tried=frozenset({module.path}))))
 
 
 def test_a_dll_of_the_driver_may_be_delayed_only() -> None:
@@ -192,8 +189,7 @@ def test_a_driver_that_a_profile_promises_is_still_not_everywhere() -> None:
 
 def test_eight_libraries_of_unknown_needs_are_named() -> None:
     names = ["libcublas.so.12", *(f"libpart{number}.so.1" for number in range(7))]
-    (finding,) = judge(extension(*names))
-    assert isinstance(finding, NotInspected)
+    finding = only(NotInspected, judge(extension(*names)))
     assert all(name in finding.sentence for name in names)
 
 
@@ -241,8 +237,7 @@ def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
 def test_a_driver_under_the_name_that_a_repair_tool_gave_it_is_still_the_driver() -> None:
     graft = stub("demo.libs/libcuda-1a2b3c4d.so.1", name="libcuda-1a2b3c4d.so.1")
     module = extension("libcuda-1a2b3c4d.so.1", rpath=("$ORIGIN/../demo.libs",))
-    (found,) = judge_layout(module, graft)
-    assert isinstance(found, Problem)
+    found = only(Problem, judge_layout(module, graft))
     assert found.path == EXTENSION
     assert found.sentence.startswith("needs libcuda-1a2b3c4d.so.1 and finds demo.libs/")
 
@@ -263,16 +258,14 @@ def test_a_stub_for_linkers_that_code_opens_hides_the_driver() -> None:
     (by_code,) = judge_layout(shipped, code=ImportOpenings(later=frozenset({shipped.path})))
     assert isinstance(by_code, Problem)
     opener = extension(runpath=("$ORIGIN/stubs",), opened=OpenedNames(names=("libcuda.so",)))
-    (by_search,) = judge_layout(opener, shipped)
-    assert isinstance(by_search, Problem)
+    by_search = only(Problem, judge_layout(opener, shipped))
     assert f"{EXTENSION} opens it by that name and searches its folder" in by_search.sentence
     elsewhere = extension(runpath=("$ORIGIN/lib",), opened=OpenedNames(names=("libcuda.so",)))
     assert [type(each) for each in judge_layout(elsewhere, shipped)] == [Note]
 
 
 def test_a_shipped_driver_is_found_though_nothing_needs_it() -> None:
-    (copy,) = judge_layout(stub("demo/lib/libcuda.so.1", size=25_000_000))
-    assert isinstance(copy, Problem)
+    copy = only(Problem, judge_layout(stub("demo/lib/libcuda.so.1", size=25_000_000)))
     assert copy.sentence == (
         "is a copy of libcuda.so.1 in place of the user's driver: only the user's own matches the "
         "kernel module; leave it out"
@@ -283,8 +276,7 @@ def test_a_stub_under_another_name_is_told_by_what_it_exports() -> None:
     other = stub("demo/lib/libnodriver.so", name="libnodriver.so")
     assert [type(each) for each in judge_layout(other)] == [Note]
     module = extension("libnodriver.so", rpath=("$ORIGIN/lib",))
-    (found,) = judge_layout(module, other)
-    assert isinstance(found, Problem)
+    found = only(Problem, judge_layout(module, other))
     assert found.path == other.path
     assert found.sentence.startswith("is a stub of libcuda.so.1 whose 3 functions all fail, in")
 

@@ -23,7 +23,7 @@ from binary_checks.model import (
     Wheel,
 )
 from fixtures.linking import EXTENSION, dll, extension, library, target, windows
-from fixtures.values import wheel
+from fixtures.values import only, wheel
 
 CUDNN = "nvidia/cudnn/lib"
 ENTRANCE = ("adv", "cnn", "graph", "ops")
@@ -86,16 +86,14 @@ def test_a_compiler_that_finds_its_builtins_is_fine() -> None:
     ],
 )
 def test_a_compiler_opens_its_builtins_under_one_name_alone(there: str, said: str) -> None:
-    (found,) = judge(nvrtc(), library(there))
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(nvrtc(), library(there)))
     assert (found.path, found.level) == ("demo/lib/libnvrtc.so.13", Level.ERROR)
     assert found.sentence.startswith("opens libnvrtc-builtins.so.13.2 at run time")
     assert said in found.sentence
 
 
 def test_a_repair_tools_name_is_the_same_library() -> None:
-    (found,) = judge(nvrtc(name="libnvrtc-1a2b3c4d.so.13"))
-    assert isinstance(found, Problem)
+    assert only(Problem, judge(nvrtc(name="libnvrtc-1a2b3c4d.so.13")))
 
 
 def test_the_vendors_own_wheel_is_judged_alone() -> None:
@@ -113,16 +111,13 @@ def test_the_vendors_own_wheel_is_judged_alone() -> None:
 def test_what_is_needed_of_a_given_wheel_must_be_whole_there() -> None:
     module = extension("libcudnn.so.9", rpath=(f"$ORIGIN/../{CUDNN}",))
     assert judge(module, others=(vendor(*cudnn()),)) == []
-    (found,) = judge(module, others=(vendor(*cudnn("heuristic")),))
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(module, others=(vendor(*cudnn("heuristic")),)))
     assert found.level is Level.ERROR
     assert found.sentence.startswith(
         f"wheel:nvidia-cudnn-cu13:{CUDNN}/libcudnn_graph.so.9 opens libcudnn_heuristic.so.9 at run "
         "time, which neither the package nor a given one provides: "
     )
-    (entrance,) = judge(module, others=(vendor(*cudnn("graph")),))
-    assert isinstance(entrance, Problem)
-    assert entrance.path == EXTENSION
+    assert only(Problem, judge(module, others=(vendor(*cudnn("graph")),))).path == EXTENSION
 
 
 def test_a_given_wheel_of_which_nothing_is_needed_is_not_judged() -> None:
@@ -132,31 +127,24 @@ def test_a_given_wheel_of_which_nothing_is_needed_is_not_judged() -> None:
 
 def test_what_a_required_wheel_may_have_is_not_inspected_in_one_line() -> None:
     module = extension("libcudnn.so.9", "libnvrtc.so.13", rpath=(f"$ORIGIN/../{CUDNN}",))
-    (finding,) = judge(module, requires=("nvidia-cudnn-cu13", "nvidia-cuda-nvrtc"))
-    assert isinstance(finding, NotInspected)
+    finding = only(NotInspected, judge(module, requires=("nvidia-cudnn-cu13", "nvidia-cuda-nvrtc")))
     assert "libcudnn.so.9, libnvrtc.so.13 may open are unknown" in finding.sentence
-    (member,) = judge(nvrtc(), requires=("nvidia-cuda-nvrtc",))
-    assert isinstance(member, NotInspected)
+    member = only(NotInspected, judge(nvrtc(), requires=("nvidia-cuda-nvrtc",)))
     assert "nvidia-cuda-nvrtc may have" in member.sentence
 
 
 def test_another_library_of_the_vendor_brings_no_member() -> None:
     """nvidia-cudnn-cu13 requires nvidia-cublas, and has all of cuDNN itself."""
     label = "nvidia_cudnn_cu13-9.26.0-py3-none-manylinux_2_17_x86_64.whl"
-    (found,) = judge(*cudnn("heuristic"), label=label, requires=("nvidia-cublas",))
-    assert isinstance(found, Problem)
-    (nothing,) = judge(*cudnn("heuristic"), label=label, requires=("torch",))
-    assert isinstance(nothing, NotInspected)
+    assert only(Problem, judge(*cudnn("heuristic"), label=label, requires=("nvidia-cublas",)))
+    assert only(NotInspected, judge(*cudnn("heuristic"), label=label, requires=("torch",)))
 
 
 def test_a_library_of_another_family_may_come_with_what_a_requirement_requires() -> None:
     """nvidia-cudnn-cu13 requires nvidia-cublas, and that nvidia-cuda-nvrtc."""
     engines = opener("demo/lib/libcudnn_engines_precompiled.so.9", "libnvrtc.so.13")
-    (note,) = judge(engines, requires=("nvidia-cublas",))
-    assert isinstance(note, Note)
-    (found,) = judge(engines)
-    assert isinstance(found, Problem)
-    assert found.level is Level.WARNING
+    assert only(Note, judge(engines, requires=("nvidia-cublas",)))
+    assert only(Problem, judge(engines)).level is Level.WARNING
 
 
 def test_where_the_layout_has_all_that_matters_no_string_is_missed() -> None:
@@ -173,17 +161,13 @@ def test_what_completes_a_name_by_another_version_finds_it() -> None:
     sparse = opener("demo/lib/libcusparse.so.12", "libnvJitLink.so")
     assert judge(sparse, library("demo/lib/libnvJitLink.so.13")) == []
     renamed = library("demo/lib/libnvJitLink-1a2b3c4d.so.13")
-    (found,) = judge(sparse, renamed)
-    assert isinstance(found, Problem)
-    assert found.level is Level.WARNING
-    (unknown,) = judge(sparse, requires=("nvidia-nvjitlink", "nvidia-cublas"))
-    assert isinstance(unknown, Note)
+    assert only(Problem, judge(sparse, renamed)).level is Level.WARNING
+    unknown = only(Note, judge(sparse, requires=("nvidia-nvjitlink", "nvidia-cublas")))
     assert unknown.sentence.startswith("opens libnvJitLink.so, which nvidia-nvjitlink may have")
 
 
 def test_a_part_that_few_call_is_a_warning() -> None:
-    (found,) = judge(*cudnn(more=("engines_tensor_ir",), folder="demo/lib"))
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(*cudnn(more=("engines_tensor_ir",), folder="demo/lib")))
     assert found.level is Level.WARNING
     assert found.sentence.startswith("opens libcudnn_engines_tensor_ir.so.9 at run time")
 
@@ -203,8 +187,7 @@ def test_the_entrance_alone_counts_on_what_users_installed() -> None:
     """ctranslate2 for Windows has cudnn64_9.dll, and its users cuDNN."""
     names = tuple(f"cudnn_{each}64_9.dll" for each in ENTRANCE)
     entrance = open_dll("demo/cudnn64_9.dll", *names)
-    (found,) = judge(entrance, on=windows(), label="demo-1.0-cp311-cp311-win_amd64.whl")
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(entrance, on=windows(), label="demo-1.0-cp311-cp311-win_amd64.whl"))
     assert found.level is Level.WARNING
     assert found.sentence.endswith("unless users have them installed")
 
@@ -260,9 +243,5 @@ def test_a_sentence_names_the_first_eight_libraries() -> None:
     names = [f"libcudnn_{letter}_train.so.8" for letter in "abcdefghi"]
     whole, cut = (opener("demo/libcudnn.so.8", *names[:count]) for count in (8, 9))
     listed = ", ".join(names[:8])
-    (found,) = judge(whole)
-    assert isinstance(found, Problem)
-    assert found.sentence.startswith(f"opens {listed} at run time")
-    (found,) = judge(cut)
-    assert isinstance(found, Problem)
-    assert found.sentence.startswith(f"opens {listed} and 1 more at run time")
+    assert only(Problem, judge(whole)).sentence.startswith(f"opens {listed} at run time")
+    assert only(Problem, judge(cut)).sentence.startswith(f"opens {listed} and 1 more at run time")

@@ -25,7 +25,7 @@ from binary_checks.model import (
     ToolkitSource,
 )
 from fixtures.linking import library, target
-from fixtures.values import wheel
+from fixtures.values import only, wheel
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64.whl"
 PATH = "demo/libdemo.so"
@@ -71,9 +71,7 @@ def test_a_label_over_code_of_another_toolkit() -> None:
 
 
 def test_another_minor_version_than_the_label_says() -> None:
-    (found,) = judge(sample(("13.0", 9)), name="demo-1.0+cu132")
-    assert isinstance(found, Problem)
-    assert found.level is Level.ERROR
+    assert only(Problem, judge(sample(("13.0", 9)), name="demo-1.0+cu132")).level is Level.ERROR
 
 
 def test_another_minor_version_than_a_generated_file_says_is_a_warning() -> None:
@@ -81,23 +79,19 @@ def test_another_minor_version_than_a_generated_file_says_is_a_warning() -> None
     (found,) = judge(sample(("13.1", 16)), stated_in_file="13.0", needed=("libcudart.so.13",))
     assert isinstance(found, Problem)
     assert found.level is Level.WARNING
-    (found,) = judge(sample(("12.9", 16)), stated_in_file="13.0")
-    assert isinstance(found, Problem)
-    assert found.level is Level.ERROR
+    assert only(Problem, judge(sample(("12.9", 16)), stated_in_file="13.0")).level is Level.ERROR
 
 
 def test_a_needed_library_states_a_version_too() -> None:
     assert judge(sample(("13.2", 4)), needed=("libcudart.so.13",)) == []
-    (found,) = judge(sample(("12.9", 4)), needed=("libcudart.so.13",))
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(sample(("12.9", 4)), needed=("libcudart.so.13",)))
     assert "while the needed libcudart.so.13 says CUDA 13: it was" in found.sentence
 
 
 def test_a_library_with_a_version_in_its_name_is_held_to_that_alone() -> None:
     old = sample(("11.8", 9), path="demo/libdemo_cuda118.so")
     new = sample(("13.2", 9), path="demo/libdemo_cuda130.so")
-    (found,) = judge(old, new, name="demo-1.0+cu130")
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(old, new, name="demo-1.0+cu130"))
     assert found.path == "demo/libdemo_cuda130.so"
     assert "while its own name says CUDA 13.0" in found.sentence
 
@@ -129,8 +123,7 @@ def test_code_of_the_right_toolkit_is_fine() -> None:
 
 
 def test_ptx_alone_counts_where_it_is_newer() -> None:
-    (found,) = judge(sample(ptx=(("9.2", 3),)), name="demo-1.0+cu126")
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(sample(ptx=(("9.2", 3),)), name="demo-1.0+cu126"))
     assert "has PTX as CUDA 13.2 writes it, while" in found.sentence
     assert judge(sample(ptx=(("8.0", 3),)), name="demo-1.0+cu126") == []
 
@@ -140,8 +133,7 @@ def test_code_is_not_blamed_for_a_file_that_contradicts_the_label() -> None:
     own = sample(("13.2", 16))
     assert judge(own, name="demo-1.0+cu132", stated_in_file="12.9") == []
     other = sample(("12.9", 16))
-    (found,) = judge(other, name="demo-1.0+cu132", stated_in_file="12.9")
-    assert isinstance(found, Problem)
+    found = only(Problem, judge(other, name="demo-1.0+cu132", stated_in_file="12.9"))
     assert "while the version label +cu132 says CUDA 13.2" in found.sentence
 
 

@@ -28,7 +28,7 @@ from binary_checks.model import (
 )
 from binary_checks.wording.problem_lines import OF_CPU_LABEL, group_problems
 from fixtures.linking import EXTENSION, extension, library, link, target
-from fixtures.values import wheel
+from fixtures.values import only, wheel
 
 TAGS = "cp311-cp311-manylinux_2_17_x86_64.whl"
 
@@ -81,8 +81,7 @@ def test_a_name_says_the_version_too(name: str) -> None:
 
 def test_objects_that_need_the_same_library_are_counted() -> None:
     other = library("demo/libother.so", "libcufft.so.12")
-    (finding,) = judge(extension("libcufft.so.12"), other, name="demo_cu12-1.0")
-    assert isinstance(finding, Problem)
+    finding = only(Problem, judge(extension("libcufft.so.12"), other, name="demo_cu12-1.0"))
     assert finding.sentence.startswith("needs libcufft.so.12 (as do 1 more), of CUDA 13, while")
 
 
@@ -96,8 +95,7 @@ def test_objects_that_need_the_same_library_are_counted() -> None:
     ],
 )
 def test_requirements_of_another_cuda_than_the_label_says(requirement: str) -> None:
-    (finding,) = judge(extension(), name="demo-1.0+cu126", requires=(requirement,))
-    assert isinstance(finding, Problem)
+    finding = only(Problem, judge(extension(), name="demo-1.0+cu126", requires=(requirement,)))
     assert finding.sentence.startswith("the version label +cu126 says CUDA 12.6, the requirement ")
 
 
@@ -134,8 +132,7 @@ def test_what_is_loaded_before_counts_too() -> None:
     torch = library("torch/lib/libtorch_cuda.so", "libcudart.so.13")
     beside = wheel("torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(torch,))
     module = extension("libtorch_cuda.so", "libcudart.so.12")
-    (finding,) = judge(module, linkage=link(module, others=(beside,)))
-    assert isinstance(finding, Problem)
+    finding = only(Problem, judge(module, linkage=link(module, others=(beside,))))
     assert "needed by wheel:torch:torch/lib/libtorch_cuda.so" in finding.sentence
 
 
@@ -276,8 +273,7 @@ def test_a_file_that_could_not_be_read_is_reported_of_a_cuda_build_alone() -> No
         list(cuda_versions_differ(subject, link(), stated))
     subject = wheel(f"demo_cu13-1.0-{TAGS}", objects=needs)
     stated = StatedToolkits(claims=(*claim_by_package(subject, target()),), unread=unread)
-    (gap,) = cuda_versions_differ(subject, link(*needs), stated)
-    assert isinstance(gap, NotInspected)
+    gap = only(NotInspected, cuda_versions_differ(subject, link(*needs), stated))
     assert gap.path == "demo/version.py"
 
 

@@ -25,7 +25,7 @@ from binary_checks.model import (
 from binary_checks.objects import read_objects
 from binary_checks.wording.problem_lines import OF_CXX_ABI
 from fixtures.samples import read_sample
-from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
+from fixtures.values import elf_file, macho_file, only, pe_file, symbols, wheel
 from tests.objects.byte_sources import Bytes
 
 STRING = "NSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
@@ -199,5 +199,4 @@ def test_no_abi_is_expected_of_libraries_that_are_of_libstdcxx_in_no_way(
 
 def test_a_mach_o_of_libstdcxx_is_judged() -> None:
     package = wheel(objects=[_macho("demo/a.so", *OLD)])
-    (found,) = cxx_abi.unexpected_cxx_abi(package, expected=True)
-    assert isinstance(found, Problem)
+    assert only(Problem, cxx_abi.unexpected_cxx_abi(package, expected=True))

@@ -12,6 +12,7 @@ from binary_checks import examine
 from binary_checks.checks.metadata import description_not_rendered
 from binary_checks.model import Level, NotInspected, RenderedDescription, Wheel
 from fixtures.build_wheel import build_wheel
+from fixtures.values import only
 
 BROKEN = "Title\n==\n\n:nonsense:`x`\n\n.. unknown::\n"
 
@@ -51,8 +52,7 @@ def test_without_the_library_it_is_not_inspected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "readme_renderer", None)
-    (finding,) = render(tmp_path, BROKEN)
-    assert isinstance(finding, NotInspected)
+    finding = only(NotInspected, render(tmp_path, BROKEN))
     assert "install binary-checks[description]" in finding.sentence
 
 

@@ -13,7 +13,7 @@ from binary_checks.checks.expected import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import NotInspected, Problem
-from fixtures.values import wheel
+from fixtures.values import only, wheel
 
 PUBLISHED = r"cp3\d+-cp3\d+t?-(manylinux_2_28_x86_64|win_amd64)"
 
@@ -29,8 +29,7 @@ def test_a_nightly_of_these_days_is_quiet(days: int) -> None:
 
 
 def test_an_old_nightly_is_a_problem() -> None:
-    (found,) = stale_nightly(wheel(nightly(4)), days=3)
-    assert isinstance(found, Problem)
+    found = only(Problem, stale_nightly(wheel(nightly(4)), days=3))
     assert found.sentence.endswith("4 days ago; 3 are allowed")
 
 
@@ -41,9 +40,7 @@ def test_three_days_are_allowed_unless_a_profile_says_otherwise() -> None:
 
 
 def test_a_nightly_of_the_future_is_a_problem() -> None:
-    (found,) = stale_nightly(wheel(nightly(-3)))
-    assert isinstance(found, Problem)
-    assert found.sentence.endswith("3 days from now")
+    assert only(Problem, stale_nightly(wheel(nightly(-3)))).sentence.endswith("3 days from now")
 
 
 @pytest.mark.parametrize("number", ["1", "20261399", "0"])
@@ -82,8 +79,7 @@ def test_the_channels_label_is_quiet(version: str, expected: str) -> None:
 
 def test_each_tag_must_be_expected() -> None:
     package = wheel("demo-1.0-cp312-cp312-manylinux_2_28_x86_64.linux_x86_64.whl")
-    (found,) = unexpected_tag(package, expected=PUBLISHED)
-    assert isinstance(found, Problem)
+    found = only(Problem, unexpected_tag(package, expected=PUBLISHED))
     assert found.sentence.startswith("is tagged cp312-cp312-linux_x86_64, where ")
 
 

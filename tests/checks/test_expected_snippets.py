@@ -22,6 +22,7 @@ from binary_checks.model import (
     SnippetRun,
     Step,
 )
+from fixtures.values import only
 
 CODE = {"blas": Code("import demo; assert demo.blas")}
 
@@ -104,8 +105,7 @@ def test_where_no_snippet_is_for_this_system_the_check_is_not_for_it_either() ->
 
 def test_without_a_snippet_nothing_was_inspected() -> None:
     nothing = SnippetReport(python="CPython", system="linux-x86_64")
-    (found,) = snippet_fails(nothing, SnippetRequest())
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, snippet_fails(nothing, SnippetRequest()))
 
 
 def test_an_expectation_of_no_snippet_is_told() -> None:

@@ -22,7 +22,7 @@ from binary_checks.model import (
     TargetSystem,
     Wheel,
 )
-from fixtures.values import elf_file, say, symbols, wheel
+from fixtures.values import elf_file, only, say, symbols, wheel
 
 GLIBC, MUSL = TargetSystem(name="manylinux"), TargetSystem(name="musllinux", libc="musl")
 ANDROID = wheel("demo-1.0-cp313-cp313-android_24_arm64_v8a.whl")
@@ -31,8 +31,7 @@ ANDROID = wheel("demo-1.0-cp313-cp313-android_24_arm64_v8a.whl")
 @pytest.mark.parametrize(("package", "level"), [(wheel(), Level.WARNING), (ANDROID, Level.ERROR)])
 def test_writable_code_does_not_load_on_android(package: Wheel, level: Level) -> None:
     library = elf_file(writable_executable=True)
-    (problem,) = hardening.writable_executable_segment(library, package)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, hardening.writable_executable_segment(library, package))
     assert problem.level is level
     assert problem.sentence.startswith("has a segment that is writable and executable")
     assert list(hardening.writable_executable_segment(elf_file(), package)) == []
@@ -48,18 +47,15 @@ def test_writable_code_does_not_load_on_android(package: Wheel, level: Level) ->
 )
 def test_text_relocations_are_counted(number: int | None, sentence: str) -> None:
     library = elf_file(text_relocations=True, code_relocations=number)
-    (problem,) = hardening.text_relocations(library, wheel())
-    assert isinstance(problem, Problem)
+    problem = only(Problem, hardening.text_relocations(library, wheel()))
     assert (problem.sentence, problem.level) == (sentence, Level.WARNING)
 
 
 def test_text_relocations_that_are_only_announced_are_noted_except_on_android() -> None:
     announced = elf_file(text_relocations=True, code_relocations=0)
-    (note,) = hardening.text_relocations(announced, wheel())
-    assert isinstance(note, Note)
+    note = only(Note, hardening.text_relocations(announced, wheel()))
     assert note.sentence.startswith("has DT_TEXTREL set, but no relocation in its code")
-    (problem,) = hardening.text_relocations(announced, ANDROID)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, hardening.text_relocations(announced, ANDROID))
     assert problem.level is Level.ERROR
     assert problem.sentence == "has DT_TEXTREL set: Android's loader refuses it"
 
@@ -99,9 +95,7 @@ def test_a_library_with_an_executable_stack_does_not_load_with_glibc(
 @pytest.mark.parametrize(("kind", "target"), [(Kind.EXECUTABLE, GLIBC), (Kind.SHARED, MUSL)])
 def test_an_executable_stack_is_a_warning_where_it_loads(kind: Kind, target: TargetSystem) -> None:
     library = elf_file(executable_stack=True, kind=kind)
-    (problem,) = hardening.executable_stack(library, target)
-    assert isinstance(problem, Problem)
-    assert problem.level is Level.WARNING
+    assert only(Problem, hardening.executable_stack(library, target)).level is Level.WARNING
 
 
 def test_where_the_loader_is_not_known_an_executable_stack_is_not_judged() -> None:
@@ -109,8 +103,7 @@ def test_where_the_loader_is_not_known_an_executable_stack_is_not_judged() -> No
     library = elf_file(executable_stack=True)
     (found,) = hardening.executable_stack(library, wheel("demo-1.0-cp313-cp313-linux_mips64.whl"))
     assert isinstance(found, NotInspected)
-    (found,) = hardening.executable_stack(library, wheel("demo-1.0-py3-none-any.whl"))
-    assert isinstance(found, Problem)
+    assert only(Problem, hardening.executable_stack(library, wheel("demo-1.0-py3-none-any.whl")))
 
 
 @pytest.mark.parametrize("kind", [Kind.DEVICE, Kind.RELOCATABLE, Kind.DEBUG])
@@ -157,8 +150,7 @@ def test_small_pages_do_not_load_where_kernels_have_large_ones() -> None:
 def test_android_loads_small_pages_in_a_compatibility_mode() -> None:
     small, large = (elf_file(architecture="aarch64", alignment=a) for a in (0x1000, 0x4000))
     assert list(hardening.segment_alignment(large, ANDROID)) == []
-    (problem,) = hardening.segment_alignment(small, ANDROID)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, hardening.segment_alignment(small, ANDROID))
     assert problem.level is Level.WARNING
     assert "aligned to 0x1000 bytes: Android devices with pages of 0x4000" in problem.sentence
 
@@ -179,8 +171,7 @@ def test_an_object_for_the_cpu_of_the_build_machine_is_told() -> None:
     (problem,) = hardening.compiled_for_build_machine(library, linkage)
     assert problem == Problem(path="demo/a.so", sentence=sentence)
     unreached = replace(linkage, dispensable=(spare,))
-    (problem,) = hardening.compiled_for_build_machine(library, unreached)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, hardening.compiled_for_build_machine(library, unreached))
     assert problem.level is Level.WARNING
     assert list(hardening.compiled_for_build_machine(elf_file(), linkage)) == []
 
@@ -224,8 +215,7 @@ def test_a_library_in_a_folder_may_be_one_that_programs_are_linked_to() -> None:
         library = elf_file(path, static_tls=True, tls_size=4096, exports=exports)
         linkage, package = _closure(library)
         folder = replace(package, claims=replace(package.claims, partial=True))
-        (problem,) = hardening.static_tls_budget(linkage, folder, GLIBC)
-        assert isinstance(problem, Problem)
+        problem = only(Problem, hardening.static_tls_budget(linkage, folder, GLIBC))
         assert problem.level is level
 
 
@@ -234,8 +224,7 @@ def test_each_import_is_judged_after_one_within_the_budget() -> None:
     large = elf_file("d.so", static_tls=True, tls_size=4096)
     objects = (elf_file("a.so"), small, elf_file("c.so"), large)
     linkage = Linkage(target="x", closures=(("a.so", ("b.so",)), ("c.so", ("d.so",))))
-    (problem,) = hardening.static_tls_budget(linkage, wheel(objects=objects), GLIBC)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, hardening.static_tls_budget(linkage, wheel(objects=objects), GLIBC))
     assert problem.path == "c.so"
 
 
@@ -283,8 +272,7 @@ def test_a_library_that_is_made_to_be_preloaded_has_room_at_the_start() -> None:
     levels = []
     for exports in (("malloc",), ("malloc", "PyInit__demo"), ()):
         library = elf_file("_demo.abi3.so", exports=symbols(*exports), **fields)
-        (problem,) = hardening.static_tls_budget(*_closure(library), GLIBC)
-        assert isinstance(problem, Problem)
+        problem = only(Problem, hardening.static_tls_budget(*_closure(library), GLIBC))
         levels.append(problem.level)
     assert levels == [Level.WARNING, Level.ERROR, Level.ERROR]
     preloaded = elf_file("libdemo.so", exports=symbols("malloc"), **fields)
@@ -303,8 +291,7 @@ def test_a_library_over_the_budget_that_no_import_reaches_is_a_warning() -> None
 
 def test_relocations_that_were_not_read_are_a_gap_for_musl() -> None:
     linkage, package = _closure(elf_file("a.so", static_tls=True, initial_exec=None))
-    (found,) = hardening.static_tls_budget(linkage, package, MUSL)
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, hardening.static_tls_budget(linkage, package, MUSL))
 
 
 def test_each_malformed_object_is_told_with_its_place() -> None:

@@ -20,7 +20,7 @@ from binary_checks.model import (
 )
 from binary_checks.systems import target_for
 from fixtures.linking import needs
-from fixtures.values import macho_file, symbols, wheel
+from fixtures.values import macho_file, only, symbols, wheel
 
 DEVICE, SIMULATOR = "ios_13_0_arm64_iphoneos", "ios_13_0_arm64_iphonesimulator"
 INTEL = "ios_13_0_x86_64_iphonesimulator"
@@ -71,13 +71,11 @@ def test_old_simulators_on_intel_state_the_platform_of_devices() -> None:
 
 
 def test_an_object_without_platform_is_not_inspected() -> None:
-    (found,) = not_for_ios(module(platforms=()), ios(DEVICE))
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, not_for_ios(module(platforms=()), ios(DEVICE)))
 
 
 def test_a_newer_ios_than_the_tag_is_named() -> None:
-    (problem,) = minimum_ios_above_tag(module(minimum_os="15.0"), ios(DEVICE))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, minimum_ios_above_tag(module(minimum_os="15.0"), ios(DEVICE)))
     assert problem.sentence == f"is built for iOS 15.0, but {DEVICE} promises 13.0"
     assert list(minimum_ios_above_tag(module(minimum_os="13.0"), ios(DEVICE))) == []
 
@@ -90,8 +88,7 @@ def test_no_simulator_on_arm_is_older_than_ios_14() -> None:
 
 def test_python_and_the_system_are_there_and_others_are_unknown() -> None:
     linkage, package, _ = link(module("/usr/lib/libSystem.B.dylib", PYTHON, "/usr/lib/libq.dylib"))
-    (found,) = missing_library(linkage, package)
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, missing_library(linkage, package))
     with pytest.raises(NotApplicable):
         list(libpython_linked(linkage, package))
 

@@ -18,6 +18,7 @@ from binary_checks.model import (
     Step,
     UnreadDeviceCode,
 )
+from fixtures.values import only
 
 TEXT = PtxText(
     path="demo/lib.so", offset=4096, architecture="sm_60", version="6.3", content=b"x" * 250_000
@@ -37,9 +38,7 @@ def linked(*targets: str) -> tuple[PtxLink, ...]:
 
 def test_a_target_that_no_gpu_has_is_spelled_as_the_library_does() -> None:
     target = "sm_" + "9" * 5000  # Python makes no number of it
-    (note,) = ptx_assembly_fails(report(*linked(target)), SAMPLE)
-    assert isinstance(note, Note)
-    assert note.sentence.endswith(target)
+    assert only(Note, ptx_assembly_fails(report(*linked(target)), SAMPLE)).sentence.endswith(target)
 
 
 def test_ptx_that_compiles_everywhere_is_fine_and_its_share_is_told() -> None:
@@ -79,8 +78,7 @@ def test_what_was_neither_compiled_nor_refused_was_not_inspected() -> None:
 
 def test_of_texts_that_were_not_tried_the_first_is_named() -> None:
     later = replace(TEXT, path="demo/other.so")
-    (gap,) = ptx_assembly_fails(report(untried=(TEXT, later)), SAMPLE)
-    assert isinstance(gap, NotInspected)
+    gap = only(NotInspected, ptx_assembly_fails(report(untried=(TEXT, later)), SAMPLE))
     assert gap.path == TEXT.path
 
 

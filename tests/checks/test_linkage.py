@@ -26,7 +26,7 @@ from binary_checks.model import (
     Rule,
 )
 from fixtures.linking import EXTENSION, extension, library, link, target
-from fixtures.values import say, symbols, wheel
+from fixtures.values import only, say, symbols, wheel
 
 MUSL = target(libc="musl", name="musllinux_1_2_x86_64, CPython 3.11")
 
@@ -47,9 +47,7 @@ def linkage(*requirements: str, given: tuple[str, ...] = (), **fields: Any) -> L
 
 def lack(subject: Linkage, *objects: ElfFile) -> str:
     """The only sentence of missing-library, at which there must be a problem."""
-    (finding,) = missing_library(subject, wheel(objects=objects))
-    assert isinstance(finding, Problem)
-    return finding.sentence
+    return only(Problem, missing_library(subject, wheel(objects=objects))).sentence
 
 
 def test_a_library_that_nobody_brings_is_missing() -> None:
@@ -184,16 +182,15 @@ def test_the_system_may_search_a_folder_on_disk() -> None:
         (load_order_dependent, module, Level.ERROR),
     ):
         folder = replace(wheel(objects=(item,)), claims=Claims(partial=True))
-        (finding,) = check(subject, folder)
-        assert isinstance(finding, Problem)
+        finding = only(Problem, check(subject, folder))
         assert finding.level is level
 
 
 def test_a_wheel_that_is_not_required_is_called_another() -> None:
-    (finding,) = missing_library(
-        linkage(needed="libQt5Core.so.5", may_come_with=("pyqt5-qt5",)), NONE
+    finding = only(
+        NotInspected,
+        missing_library(linkage(needed="libQt5Core.so.5", may_come_with=("pyqt5-qt5",)), NONE),
     )
-    assert isinstance(finding, NotInspected)
     assert "which another wheel, perhaps pyqt5-qt5, may ship" in finding.sentence
 
 
@@ -203,20 +200,15 @@ def test_libraries_for_other_packages_depend_on_load_order_with_a_warning(place:
     subject = linkage(path="lib/a.so", elsewhere=(place,))
     layout = Layout(site_packages="lib/python3.11/site-packages")
     daal = wheel(objects=(library("lib/a.so"),), layout=layout)
-    (finding,) = load_order_dependent(subject, daal)
-    assert isinstance(finding, Problem)
-    assert finding.level is Level.WARNING
+    assert only(Problem, load_order_dependent(subject, daal)).level is Level.WARNING
     module = extension(exports=symbols("PyInit__native"))
     with_module = wheel(objects=(library("lib/a.so"), module), layout=layout)
-    (finding,) = load_order_dependent(subject, with_module)
-    assert isinstance(finding, Problem)
-    assert finding.level is not Level.WARNING
+    assert only(Problem, load_order_dependent(subject, with_module)).level is not Level.WARNING
 
 
 def test_a_library_found_only_as_loaded_depends_on_load_order() -> None:
     subject = linkage(resolved="demo/lib/libx.so.1", rule=Rule.LOADED, root="demo/b.so")
-    (finding,) = load_order_dependent(subject, NONE)
-    assert isinstance(finding, Problem)
+    finding = only(Problem, load_order_dependent(subject, NONE))
     assert "because demo/b.so, when opened, loads demo/lib/libx.so.1" in finding.sentence
     assert finding.level is Level.WARNING  # demo/b.so always loads it before
 
@@ -270,8 +262,7 @@ def test_a_needed_name_without_slash_or_from_origin_is_fine() -> None:
 
 
 def test_libpython_of_the_interpreter_must_not_be_needed() -> None:
-    (finding,) = libpython_linked(link(extension("libpython3.11.so.1.0")), NONE)
-    assert isinstance(finding, Problem)
+    finding = only(Problem, libpython_linked(link(extension("libpython3.11.so.1.0")), NONE))
     assert finding.path == EXTENSION
 
 
@@ -297,8 +288,7 @@ def test_the_loader_does_not_find_a_grafted_library_without_a_search_path() -> N
     objects = (extension("libx-1a2b3c4d.so.1"), grafted)
     package = wheel(objects=objects)
     assert list(load_order_dependent(link(*objects), package)) == []
-    (problem,) = missing_library(link(*objects), package)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, missing_library(link(*objects), package))
     assert problem.sentence == (
         "needs libx-1a2b3c4d.so.1 and does not find it (it has no search path): "
         "demo.libs/libx-1a2b3c4d.so.1 is in the package, but no search path leads there: this file "
@@ -315,8 +305,7 @@ def test_one_that_another_module_finds_depends_on_load_order() -> None:
     grafted = library("demo.libs/libx-1a2b3c4d.so.1", name="libx-1a2b3c4d.so.1")
     objects = (extension("libx-1a2b3c4d.so.1"), other, grafted)
     assert list(missing_library(link(*objects), wheel(objects=objects))) == []
-    (problem,) = load_order_dependent(link(*objects), wheel(objects=objects))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, load_order_dependent(link(*objects), wheel(objects=objects)))
     assert problem.path == EXTENSION
 
 
@@ -329,9 +318,7 @@ def test_a_library_that_a_required_wheel_rather_has_is_not_inspected() -> None:
     }
     subject = linkage("torch", **fields)
     assert list(load_order_dependent(subject, NONE)) == []
-    (finding,) = missing_library(subject, NONE)
-    assert isinstance(finding, NotInspected)
-    assert "perhaps torch" in finding.sentence
+    assert "perhaps torch" in only(NotInspected, missing_library(subject, NONE)).sentence
     own = linkage("torch", **{**fields, "elsewhere": ("demo/lib/libcudart.so.13",)})
     assert list(missing_library(own, NONE)) == []
     assert len(list(load_order_dependent(own, NONE))) == 1

@@ -24,7 +24,7 @@ from binary_checks.model import (
     Symbols,
 )
 from fixtures.linking import dll, dylib, link, macos, needs, windows
-from fixtures.values import macho_file, member, pe_file, symbols, wheel
+from fixtures.values import macho_file, member, only, pe_file, symbols, wheel
 
 MAC = "demo/_native.cpython-311-darwin.so"
 WIN = "demo/_native.cp311-win_amd64.pyd"
@@ -68,8 +68,7 @@ def test_a_system_library_of_later_systems_is_told_with_them() -> None:
 
 
 def test_a_system_library_that_no_list_has_is_not_inspected() -> None:
-    (finding,) = judge(missing_library, mac("/usr/lib/libodd.dylib"))
-    assert isinstance(finding, NotInspected)
+    assert only(NotInspected, judge(missing_library, mac("/usr/lib/libodd.dylib")))
 
 
 def test_weak_needs_and_other_peoples_paths_are_not_missing_here() -> None:
@@ -146,8 +145,7 @@ def test_a_module_that_does_not_find_a_dll_of_the_package_depends_on_load_order(
 
 def test_a_plugin_is_meant_to_be_opened_by_a_process_that_has_its_libraries() -> None:
     plugin = dll("demo/plugins/p.dll", "core.dll")
-    (finding,) = judge(load_order_dependent, plugin, dll("demo/bin/core.dll"))
-    assert isinstance(finding, Note)
+    assert only(Note, judge(load_order_dependent, plugin, dll("demo/bin/core.dll")))
 
 
 def test_code_that_decides_at_run_time_is_told_as_the_reason() -> None:
@@ -176,8 +174,7 @@ def test_a_program_whose_libraries_path_may_lead_to_is_noted() -> None:
 def test_what_a_required_distribution_may_bring_is_not_inspected() -> None:
     package = wheel(objects=[win("torch_cpu.dll", "c10.dll")], members=[member("demo/__init__.py")])
     linkage = simulate(package, windows(), requirements=("torch",))
-    (gap,) = missing_library(linkage, package)
-    assert isinstance(gap, NotInspected)
+    gap = only(NotInspected, missing_library(linkage, package))
     assert "torch_cpu.dll" in gap.sentence
     assert "c10.dll" in gap.sentence
     linkage = simulate(package, windows(), requirements=("numpy",))
@@ -190,15 +187,12 @@ def test_what_a_required_distribution_may_bring_is_not_inspected() -> None:
 def test_a_dylib_found_only_as_loaded_depends_on_load_order() -> None:
     module = mac("@loader_path/lib/libb.dylib", "@loader_path/liba.dylib")
     others = dylib("demo/lib/libb.dylib"), dylib("demo/liba.dylib", "@rpath/libb.dylib", name="a")
-    (finding,) = judge(load_order_dependent, module, *others)
-    assert isinstance(finding, Problem)
-    assert finding.path == "demo/liba.dylib"
+    assert only(Problem, judge(load_order_dependent, module, *others)).path == "demo/liba.dylib"
 
 
 def test_pythons_framework_must_not_be_needed_and_pythons_dll_must() -> None:
     framework = "/Library/Frameworks/Python.framework/Versions/3.11/Python"
-    (finding,) = judge(libpython_linked, mac(framework))
-    assert isinstance(finding, Problem)
+    assert only(Problem, judge(libpython_linked, mac(framework)))
     with pytest.raises(NotApplicable, match="on Windows every extension module needs"):
         judge(libpython_linked, win("python311.dll"))
 

@@ -6,7 +6,7 @@ import pytest
 
 from binary_checks.checks.linkage.needed_libraries import unloadable_object, wrong_object_type
 from binary_checks.model import Kind, ObjectFile, Problem, StaticArchive
-from fixtures.values import elf_file, macho_file, pe_file
+from fixtures.values import elf_file, macho_file, only, pe_file
 
 REFUSAL = "has SectionAlignment 0x3, which is not a power of 2"
 
@@ -43,8 +43,7 @@ def test_another_kind_under_the_name_of_a_library(library: ObjectFile) -> None:
 
 def test_a_header_without_a_machine_is_damage_and_no_other_kind() -> None:
     library = elf_file("demo/a.so", kind=Kind.OTHER, architecture="machine-0")
-    (problem,) = wrong_object_type(library)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, wrong_object_type(library))
     assert problem.sentence == (
         "its header names no machine (e_machine is 0), so that no loader accepts it"
     )

@@ -26,7 +26,7 @@ from binary_checks.model import (
 from binary_checks.probes.load_entry_points.reader import load_each, load_entry_points
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, UnpackedPlace, read_wheel, within
-from fixtures.values import member, wheel
+from fixtures.values import member, only, wheel
 
 Load = Callable[..., tuple[UnpackedPlace, LoadedEntryPoints]]
 Judge = Callable[..., list[Any]]
@@ -127,8 +127,7 @@ def test_a_command_that_cannot_be_loaded(
 def test_a_command_that_may_be_healthy_is_not_inspected(
     judge: Judge, code: str, doubt: str
 ) -> None:
-    (found,) = judge(commands("demo.cli:main"), {"demo/cli.py": code})
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, judge(commands("demo.cli:main"), {"demo/cli.py": code}))
     assert found.sentence.endswith(doubt)
 
 
@@ -185,8 +184,7 @@ def test_faults_that_look_like_another_hosts(judge: Judge, code: str) -> None:
 
 @pytest.mark.parametrize("code", ["import os; os.startfile", "from ctypes import windll"])
 def test_a_wheel_for_any_system_may_be_for_another(judge: Judge, code: str) -> None:
-    (found,) = judge(commands("demo.cli:main"), {"demo/cli.py": code})
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, judge(commands("demo.cli:main"), {"demo/cli.py": code}))
     assert "another system may have" in found.sentence
 
 
@@ -210,8 +208,7 @@ def test_where_a_requirement_lacks_nothing_is_said_of_the_package() -> None:
         requirements_installed=False,
         lacking=("packaging",),
     )
-    (found,) = missing_entry_point(package, PythonModules(), there)
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, missing_entry_point(package, PythonModules(), there))
     assert found.sentence.endswith("the environment lacks packaging, which the package requires")
 
 
@@ -261,8 +258,7 @@ def test_a_command_that_hangs_is_not_inspected(load: Load) -> None:
     place, _ = load(commands("demo:main"), {"demo/slow.py": "import time; time.sleep(60)\n"})
     point = EntryPoint(group="console_scripts", name="slow", module="demo.slow", attribute="main")
     loaded = load_each(within(place, 1), [point])
-    (found,) = missing_entry_point(place.wheel, PythonModules(), loaded)
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, missing_entry_point(place.wheel, PythonModules(), loaded))
     assert "hangs: 1 s" in found.sentence
 
 

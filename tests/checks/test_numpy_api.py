@@ -11,7 +11,7 @@ from binary_checks.checks.python_abi import numpy_version_mismatch
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Level, Note, NumpyBuild, Problem, TargetSystem
 from fixtures.linking import target
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, only, wheel
 from tests.checks.test_python_abi import PYTHON
 
 PATH = "demo/_native.cpython-311-x86_64-linux-gnu.so"
@@ -30,8 +30,7 @@ def judge(
     "required", ["numpy", "numpy>=1.23.2", "numpy>=2", "numpy>=1.8,<3", "NumPy!=2.0.*"]
 )
 def test_what_numpy_2_refuses_where_installers_choose_it(required: str) -> None:
-    (problem,) = judge(NumpyBuild(api=1), required)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, judge(NumpyBuild(api=1), required))
     assert (problem.path, problem.level) == (PATH, Level.ERROR)
     assert problem.sentence.startswith("is built with NumPy 1.x, which NumPy 2 refuses, and the")
     assert problem.sentence.endswith(": installers choose NumPy 2")
@@ -62,8 +61,7 @@ def test_a_library_that_is_no_extension_module_is_a_warning() -> None:
 
 
 def test_a_package_that_does_not_require_numpy_is_noted() -> None:
-    (note,) = judge(NumpyBuild(api=1), "other")
-    assert isinstance(note, Note)
+    assert only(Note, judge(NumpyBuild(api=1), "other"))
     assert judge(NumpyBuild(api=2, oldest="1.25"), "other") == []
 
 

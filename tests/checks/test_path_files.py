@@ -23,7 +23,7 @@ from binary_checks.model import (
     Wheel,
 )
 from fixtures.build_wheel import build_wheel
-from fixtures.values import member, wheel
+from fixtures.values import member, only, wheel
 
 INSTALLED = "lib/python3.11/site-packages/demo.pth"
 DEMO = wheel(members=(member("demo/__init__.py"),))
@@ -67,8 +67,7 @@ def test_path_files_are_read_as_site_reads_them(tmp_path: Path) -> None:
     ],
 )
 def test_editable_wheel_fires(files: PathFiles, sentence: str) -> None:
-    (problem,) = editable_wheel(DEMO, files)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, editable_wheel(DEMO, files))
     assert problem.path == "demo.pth"
     assert problem.sentence.startswith("is of an editable installation: it ")
     assert sentence in problem.sentence
@@ -277,8 +276,7 @@ def judge_file(
 def test_a_module_of_the_package_that_is_not_there() -> None:
     """A requirement cannot have it."""
     for package in (DEMO, wheel_requiring("six")):
-        (problem,) = failing_path_file(package, one(modules=("demo.hook",)), None)
-        assert isinstance(problem, Problem)
+        problem = only(Problem, failing_path_file(package, one(modules=("demo.hook",)), None))
         assert problem.sentence.startswith("imports demo.hook, which is not in the wheel")
 
 
@@ -345,8 +343,7 @@ def test_an_error_at_start_is_reported_whatever_else_was_printed(
 ) -> None:
     step = Step(name="demo", outcome=Ending.EXITED, stderr=printed)
     report = ImportReport(python="CPython 3.15", steps=(step,))
-    (problem,) = failing_path_file(DEMO, one(modules=("demo",)), report)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, failing_path_file(DEMO, one(modules=("demo",)), report))
     assert problem.sentence.startswith(sentence)
 
 
@@ -359,8 +356,7 @@ def test_an_error_at_start_is_reported_whatever_else_was_printed(
 )
 def test_a_python_that_may_not_have_started_does_not_decide(step: Step) -> None:
     report = ImportReport(python="CPython 3.11", steps=(step,))
-    (found,) = failing_path_file(DEMO, one(modules=("absent",)), report)
-    assert isinstance(found, Problem)
+    found = only(Problem, failing_path_file(DEMO, one(modules=("absent",)), report))
     assert "imports absent" in found.sentence
 
 

@@ -18,7 +18,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from fixtures.linking import extension, link, target
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, only, wheel
 
 NIX = "/nix/store/4r8q-glibc-2.40-66/lib/ld-linux-x86-64.so.2"
 OF_MUSL = "/lib/ld-musl-x86_64.so.1"
@@ -41,24 +41,19 @@ def judge(library: ElfFile, on: TargetSystem | None = None, idle: str = "") -> l
     ("interpreter", "whose"), [(NIX, "the loader"), (OF_MUSL, "musl's loader")]
 )
 def test_a_loader_that_users_do_not_have_is_a_problem(interpreter: str, whose: str) -> None:
-    (problem,) = judge(program(interpreter))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, judge(program(interpreter)))
     assert problem.level is Level.ERROR
     assert problem.sentence.startswith(f"is to be started by {whose} {interpreter}, which ")
     assert problem.command == f"patchelf --set-interpreter {OF_GLIBC} {{path}}"
 
 
 def test_no_command_is_offered_for_a_path_that_the_unpacked_wheel_does_not_have() -> None:
-    (problem,) = judge(program(NIX, path="../../../bin/tool"))
-    assert isinstance(problem, Problem)
-    assert problem.command == ""
+    assert only(Problem, judge(program(NIX, path="../../../bin/tool"))).command == ""
 
 
 def test_it_is_a_warning_if_no_import_reaches_the_program() -> None:
     tool = program(NIX)
-    (problem,) = judge(tool, idle=tool.path)
-    assert isinstance(problem, Problem)
-    assert problem.level is Level.WARNING
+    assert only(Problem, judge(tool, idle=tool.path)).level is Level.WARNING
 
 
 @pytest.mark.parametrize(
@@ -79,9 +74,7 @@ def test_programs_with_the_loader_of_their_system_are_quiet(library: ElfFile) ->
 def test_on_musl_its_own_loader_counts() -> None:
     musl = replace(target(), libc="musl")
     assert judge(program(OF_MUSL), musl) == []
-    (problem,) = judge(program(OF_GLIBC), musl)
-    assert isinstance(problem, Problem)
-    assert problem.command == ""
+    assert only(Problem, judge(program(OF_GLIBC), musl)).command == ""
 
 
 def test_a_folder_of_programs_may_have_loaders_of_its_own() -> None:

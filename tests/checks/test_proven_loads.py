@@ -38,7 +38,7 @@ from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, UnpackedPlace, read_wheel
 from fixtures.linking import EXTENSION, dll, extension, library, target, windows
-from fixtures.values import symbols, wheel
+from fixtures.values import only, symbols, wheel
 
 NOTHING = ImportRequest()
 SUFFIX = importlib.machinery.EXTENSION_SUFFIXES[0]
@@ -80,9 +80,7 @@ def test_what_a_process_had_loaded_together_is_only_noted() -> None:
 def test_without_such_a_process_the_need_stays_a_problem(
     processes: tuple[tuple[str, ...], ...],
 ) -> None:
-    (found,) = judge(stranded(), *processes)
-    assert isinstance(found, Problem)
-    assert found.level is Level.ERROR
+    assert only(Problem, judge(stranded(), *processes)).level is Level.ERROR
 
 
 def test_only_needs_that_the_layout_can_meet_are_in_doubt() -> None:
@@ -107,8 +105,7 @@ def test_windows_compares_names_without_case() -> None:
     linkage = simulate(package, windows())
     assert find_doubtful_roots(linkage) == (module.path,)
     proven = prove(package, linkage, (module.path.upper(), "demo/bin/core.dll"))
-    (found,) = load_order_dependent(proven, package)
-    assert isinstance(found, Note)
+    assert only(Note, load_order_dependent(proven, package))
 
 
 def with_symbol(**fields: str) -> tuple[Linkage, Wheel]:
@@ -132,15 +129,13 @@ def test_a_symbol_that_a_library_of_the_process_defines_is_only_noted(definer: s
             "which defines it",
         )
     ]
-    (found,) = undefined_symbol(prove(package, linkage, (EXTENSION,)), package)
-    assert isinstance(found, Problem)
+    assert only(Problem, undefined_symbol(prove(package, linkage, (EXTENSION,)), package))
 
 
 def test_a_symbol_that_nothing_of_the_layout_defines_is_not_proven_by_this_system() -> None:
     linkage, package = with_symbol()
     assert find_doubtful_roots(linkage) == ()
-    (found,) = undefined_symbol(prove(package, linkage, (EXTENSION,)), package)
-    assert isinstance(found, Problem)
+    assert only(Problem, undefined_symbol(prove(package, linkage, (EXTENSION,)), package))
 
 
 @pytest.mark.parametrize(("provider", "number"), [("demo/liba.so.1", 0), ("system:libssl.so.3", 1)])

@@ -39,7 +39,7 @@ from binary_checks.model import (
     UnreadObject,
     Wheel,
 )
-from fixtures.values import elf_file, macho_file, member, pe_file, wheel
+from fixtures.values import elf_file, macho_file, member, only, pe_file, wheel
 
 WHEEL = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 
@@ -125,8 +125,7 @@ def test_without_a_date_in_its_version_its_upload_counts(stated: dict[str, str],
 
 @pytest.mark.parametrize("stated", [{}, {"modified": "yesterday"}, {"uploaded": "soon"}])
 def test_a_file_of_which_nobody_says_the_day_is_not_inspected(stated: dict[str, str]) -> None:
-    (found,) = stale_publication(publication(**stated))
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, stale_publication(publication(**stated)))
 
 
 def test_a_size_that_is_not_the_stated_one_is_found() -> None:
@@ -167,8 +166,7 @@ def test_the_same_requires_python_may_be_spelled_otherwise() -> None:
     spelled = (("Name", "demo"), ("Version", "1.0"), ("Requires-Python", "<4, >=3.9"))
     file = published(wheel(metadata=spelled))
     assert list(index_python_differs(file, publication(requires_python=">=3.9,<4"))) == []
-    (found,) = index_python_differs(file, publication())
-    assert isinstance(found, Note)
+    assert only(Note, index_python_differs(file, publication()))
 
 
 def test_the_wrong_file_behind_a_name_is_found() -> None:
@@ -195,15 +193,13 @@ def test_the_wrong_file_behind_a_name_is_found() -> None:
     ],
 )
 def test_libraries_for_another_system_are_the_wrong_file(item: Any, sentence: str) -> None:
-    (problem,) = published_for_another_system(published(wheel(objects=[item])))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, published_for_another_system(published(wheel(objects=[item]))))
     assert (problem.sentence, problem.level) == (sentence, Level.ERROR)
 
 
 def test_where_others_fit_a_foreign_library_is_only_warned_of() -> None:
     objects = [elf_file("demo/libgood.so"), elf_file("demo/libarm.so", architecture="aarch64")]
-    (problem,) = published_for_another_system(published(wheel(objects=objects)))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, published_for_another_system(published(wheel(objects=objects))))
     assert (problem.path, problem.level) == ("demo/libarm.so", Level.WARNING)
 
 
@@ -275,7 +271,6 @@ def test_an_archive_that_contradicts_itself_is_found_by_its_directory() -> None:
 
 def test_how_much_was_read_is_noted() -> None:
     file = replace(published(wheel(size=5000)), requests=3, transferred=700, began_anew=True)
-    (note,) = broken_published_archive(file)
-    assert isinstance(note, Note)
+    note = only(Note, broken_published_archive(file))
     read = "700 of 5000 bytes were read by 3 ranges"
     assert note.sentence == f"{read}, and reading began again as the file changed"

@@ -36,7 +36,7 @@ from binary_checks.model import (
 )
 from binary_checks.wording.problem_lines import of_refusal
 from fixtures.linking import library, link, target
-from fixtures.values import elf_file, macho_file, pe_file, say, symbols, wheel
+from fixtures.values import elf_file, macho_file, only, pe_file, say, symbols, wheel
 
 ABI3 = "demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
 PATH = "demo/_native.abi3.so"
@@ -65,8 +65,7 @@ def test_a_symbol_outside_of_the_stable_abi_is_told() -> None:
 
 
 def test_a_symbol_newer_than_the_tag_is_told() -> None:
-    (finding,) = judge(elf_file(PATH, imports=symbols("PyModule_AddType")))
-    assert isinstance(finding, Problem)
+    finding = only(Problem, judge(elf_file(PATH, imports=symbols("PyModule_AddType"))))
     assert "only since Python 3.10, while the tag promises 3.8" in finding.sentence
 
 
@@ -118,8 +117,7 @@ def test_in_a_folder_each_module_speaks_for_itself() -> None:
     )
     claims = Claims(pythons=pythons, partial=True)
     folder = Package(path=Path("env"), claims=claims, objects=objects)
-    (found,) = unstable_symbol(folder, link(*objects, on=SYSTEM), SYSTEM)
-    assert isinstance(found, Problem)
+    found = only(Problem, unstable_symbol(folder, link(*objects, on=SYSTEM), SYSTEM))
     assert (found.path, found.sentence.partition(",")[0]) == (stable, "uses PyRun_String")
 
 
@@ -134,8 +132,7 @@ def test_a_tag_beside_the_judged_one_is_said_once() -> None:
 
 def test_an_object_that_the_judged_platform_does_not_load_is_not_inspected() -> None:
     stable = macho_file("demo/b.abi3.so", imports=symbols("PyLong_FromLong"))
-    (finding,) = judge(macho_file(PATH, imports=symbols("PyRun_String")), stable)
-    assert isinstance(finding, NotInspected)
+    finding = only(NotInspected, judge(macho_file(PATH, imports=symbols("PyRun_String")), stable))
     assert "manylinux_2_17_x86_64 does not load Mach-O" in finding.sentence
 
 
@@ -324,8 +321,7 @@ GRAALPY = Interpreter(
 
 def test_a_function_that_graalpy_does_not_implement_is_a_warning() -> None:
     module = elf_file("demo.so", imports=symbols("PyList_New", "PyAsyncGen_New"))
-    (problem,) = unimplemented_function(module, target(interpreter=GRAALPY))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, unimplemented_function(module, target(interpreter=GRAALPY)))
     assert problem.level is Level.WARNING
     assert problem.sentence == (
         "uses PyAsyncGen_New, which GraalPy 25.0 does not implement: a call ends the process"
@@ -341,8 +337,7 @@ def test_implemented_functions_are_fine() -> None:
 
 def test_a_missing_init_function_and_the_refusals_because_of_it_have_one_cause() -> None:
     subject = elf_file("demo/a.abi3.so", exports=symbols("PyInit_b"))
-    (problem,) = find_uninitialised(subject)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, find_uninitialised(subject))
     words = "ImportError: dynamic module does not define module export function (PyInit_a)"
     for message in ("exports no PyInit_a", words):
         assert of_refusal(message, wheel(), wheel()) == problem.cause

@@ -32,7 +32,7 @@ from binary_checks.model import (
     UnparsedSource,
 )
 from fixtures.build_wheel import build_wheel
-from fixtures.values import member, wheel
+from fixtures.values import member, only, wheel
 
 Judge = Callable[..., list[Any]]
 POINTS = "demo-1.0.dist-info/entry_points.txt"
@@ -154,8 +154,7 @@ def test_a_module_that_was_not_parsed_is_not_inspected() -> None:
         entry_points=(("console_scripts", "tool", "demo:main"),),
     )
     modules = PythonModules(unparsed=(UnparsedSource(path="demo/__init__.py", reason="too large"),))
-    (finding,) = missing_entry_point(package, modules, None)
-    assert isinstance(finding, NotInspected)
+    finding = only(NotInspected, missing_entry_point(package, modules, None))
     assert finding.sentence.endswith("demo/__init__.py is not parsed: too large")
 
 
@@ -387,8 +386,7 @@ def test_a_shared_package_stays_shared(judge: Judge, members: dict[str, str]) ->
 
 def test_a_shared_package_whose_code_is_too_long_is_not_inspected(judge: Judge) -> None:
     content = "#" * (1 << 24) + "\n"
-    (gap,) = judge(shared_namespace_taken, {"google/__init__.py": content})
-    assert isinstance(gap, NotInspected)
+    gap = only(NotInspected, judge(shared_namespace_taken, {"google/__init__.py": content}))
     assert gap.path.endswith("google/__init__.py")
 
 
@@ -489,8 +487,7 @@ def test_what_may_provide_an_own_module_is_not_inspected(
     judge: Judge, members: dict[str, str], metadata: str, doubt: str
 ) -> None:
     head = f"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n{metadata}"
-    (found,) = judge(missing_own_module, {**LOST, **members}, metadata=head)
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, judge(missing_own_module, {**LOST, **members}, metadata=head))
     assert f", unless {doubt}" in found.sentence
 
 
@@ -505,8 +502,7 @@ def test_an_extension_module_makes_modules_of_its_own_package_alone(judge: Judge
     (problem,) = told(judge(missing_own_module, {**LOST, "demo/other/fast.abi3.so": b""}))
     assert problem[2] is Level.ERROR
     # fastwarc's makes fastwarc.warc
-    (found,) = judge(missing_own_module, {**LOST, "demo/fast.abi3.so": b""})
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, judge(missing_own_module, {**LOST, "demo/fast.abi3.so": b""}))
     assert found.sentence.endswith(", unless the extension module demo.fast makes it")
 
 
@@ -584,5 +580,4 @@ def test_newer_syntax_without_requires_python(judge: Judge, code: str, needs: st
 
 def test_a_module_too_long_to_look_for_newer_syntax_is_not_inspected(judge: Judge) -> None:
     members = {"demo/__init__.py": "x = 1\n" * 200_000}
-    (found,) = judge(missing_requires_python, members, metadata=ABOUT)
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, judge(missing_requires_python, members, metadata=ABOUT))

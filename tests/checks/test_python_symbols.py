@@ -19,7 +19,7 @@ from binary_checks.model import (
     Symbols,
     TargetSystem,
 )
-from fixtures.values import macho_file, pe_file, wheel
+from fixtures.values import macho_file, only, pe_file, wheel
 
 PATH = "demo/_native.abi3.so"
 SYSTEM = TargetSystem(
@@ -48,8 +48,7 @@ def judge_on(platform: str, *objects: Any, linkage: Linkage | None = None) -> li
 @pytest.mark.parametrize("dll", ["python3.dll", "PYTHON311.dll", "libpython3.11.dll"])
 def test_windows_names_python_for_each_of_its_symbols(dll: str) -> None:
     for name in ("PyRun_String", "_PyNewIn_3_99"):  # whether the judged Python has it or not
-        (finding,) = judge_on("win_amd64", pe_file(imports=asks(name, of=dll)))
-        assert isinstance(finding, Problem)
+        finding = only(Problem, judge_on("win_amd64", pe_file(imports=asks(name, of=dll))))
         assert finding.sentence.startswith(f"uses {name}, not in the stable ABI")
 
 

@@ -22,7 +22,7 @@ from binary_checks.model import (
     Problem,
 )
 from fixtures.linking import dll, extension, library, link, windows
-from fixtures.values import elf_file, symbols, wheel
+from fixtures.values import elf_file, only, symbols, wheel
 
 MODULE = extension()
 PLUGIN = "demo/plugins/libplugin.so"
@@ -98,8 +98,7 @@ def test_of_an_object_that_is_tried_only_a_foreign_library_may_lack() -> None:
 def test_a_framework_that_is_not_required_is_there_for_those_who_use_that_part(needed: str) -> None:
     """As in torchao and open3d; for all who need it the import says that it is not there."""
     module = extension(needed)
-    (found,) = missing_library(link(module), wheel(objects=(module,)))
-    assert isinstance(found, Problem)
+    found = only(Problem, missing_library(link(module), wheel(objects=(module,))))
     assert found.level is Level.WARNING
     assert found.sentence.endswith(", which the package does not require")
 
@@ -114,8 +113,7 @@ def test_a_package_may_look_for_dlls_where_only_its_code_knows() -> None:
     module = dll("demo/_pg.pyd", "libpq.dll")
     for code, wanted in (((), Level.ERROR), (("demo/core.py",), Level.WARNING)):
         package = wheel(FOR_WINDOWS, objects=(module,), loading_code=code)
-        (found,) = missing_library(simulate(package, windows()), package)
-        assert isinstance(found, Problem)
+        found = only(Problem, missing_library(simulate(package, windows()), package))
         assert found.level is wanted
         told = found.sentence.endswith(
             "; demo/core.py decides at run time where DLLs are looked for"
@@ -144,13 +142,14 @@ def test_a_runtime_that_an_import_needs_too_is_an_error() -> None:
     alone = idle(link(tool, on=windows()), tool.path)
     assert level(*unbundled_runtime(wheel(FOR_WINDOWS, objects=(tool,)), alone)) == [Level.WARNING]
     both = idle(link(tool, module, on=windows()), tool.path)
-    (found,) = unbundled_runtime(wheel(FOR_WINDOWS, objects=(module, tool)), both)
-    assert isinstance(found, Problem)
+    found = only(Problem, unbundled_runtime(wheel(FOR_WINDOWS, objects=(module, tool)), both))
     assert (found.path, found.level) == (module.path, Level.ERROR)
-    (found,) = unbundled_runtime(
-        wheel(FOR_WINDOWS, objects=(module, tool), claims=Claims(partial=True)), both
+    assert only(
+        NotInspected,
+        unbundled_runtime(
+            wheel(FOR_WINDOWS, objects=(module, tool), claims=Claims(partial=True)), both
+        ),
     )
-    assert isinstance(found, NotInspected)
 
 
 def test_the_import_does_not_fail_for_what_the_package_goes_on_without() -> None:
@@ -158,11 +157,9 @@ def test_the_import_does_not_fail_for_what_the_package_goes_on_without() -> None
     attach = dll("demo/attach_amd64.dll", "MSVCP140.dll")
     package = wheel(FOR_WINDOWS, objects=(dll("demo/_a.pyd"), attach))
     linkage = idle(simulate(package, windows()), attach.path, complete=False)
-    (found,) = unbundled_runtime(package, linkage)
-    assert isinstance(found, Problem)
+    found = only(Problem, unbundled_runtime(package, linkage))
     assert found.level is Level.WARNING
     assert "ships: this file does not load if the Visual C++" in found.sentence
-    (needed,) = unbundled_runtime(package, simulate(package, windows()))
-    assert isinstance(needed, Problem)
+    needed = only(Problem, unbundled_runtime(package, simulate(package, windows())))
     assert needed.level is Level.ERROR
     assert "ships: the import fails if the Visual C++" in needed.sentence

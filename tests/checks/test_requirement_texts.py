@@ -20,7 +20,7 @@ from binary_checks.model import (
     RequiredWheels,
     Wheel,
 )
-from fixtures.values import wheel
+from fixtures.values import only, wheel
 
 METADATA = "demo-1.0.dist-info/METADATA"
 CP311 = "cp311-cp311-manylinux_2_17_x86_64"
@@ -35,8 +35,7 @@ def with_headers(*headers: tuple[str, str], tags: str = CP311) -> Wheel:
     "text", ["foo>=1.0.*", "foo; python_versions > '3'", "foo bar", "foo>=", "(((" * 9999]
 )
 def test_a_requirement_that_no_installer_understands_is_a_problem(text: str) -> None:
-    (problem,) = invalid_requirement(with_headers(("Requires-Dist", text)))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, invalid_requirement(with_headers(("Requires-Dist", text))))
     assert problem.path == METADATA
     assert problem.sentence.startswith("Requires-Dist ")
     assert problem.sentence.endswith("is not valid")
@@ -55,8 +54,7 @@ def test_a_requirement_that_no_installer_understands_is_a_problem(text: str) -> 
     ],
 )
 def test_the_newest_pip_of_old_pythons_reads_wildcards(tags: str, text: str, level: Level) -> None:
-    (problem,) = invalid_requirement(with_headers(("Requires-Dist", text), tags=tags))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, invalid_requirement(with_headers(("Requires-Dist", text), tags=tags)))
     assert problem.level is level
 
 
@@ -77,8 +75,7 @@ def test_a_valid_requirement_is_none(text: str) -> None:
 
 def test_a_requirement_by_url_is_a_warning() -> None:
     package = with_headers(("Requires-Dist", "foo @ https://example.org/foo.whl"))
-    (problem,) = requirement_by_url(package)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, requirement_by_url(package))
     assert problem.sentence.startswith("requires foo by the address https://example.org/foo.whl")
     assert requirement_by_url.level is Level.WARNING
     assert list(requirement_by_url(with_headers(("Requires-Dist", "foo>=1")))) == []
@@ -134,8 +131,7 @@ def test_tags_that_requires_python_leaves_a_python_to(wanted: str, tags: str) ->
 
 
 def test_a_requires_python_without_end_is_not_followed() -> None:
-    (finding,) = python_is_excluded(with_headers(("Requires-Python", ">=3," * 9999)))
-    assert isinstance(finding, NotInspected)
+    assert only(NotInspected, python_is_excluded(with_headers(("Requires-Python", ">=3," * 9999))))
 
 
 def test_a_requirement_of_which_the_index_has_no_wheel() -> None:

@@ -26,7 +26,7 @@ from binary_checks.model import (
     Problem,
     Step,
 )
-from fixtures.values import elf_file, member, say, symbols, wheel
+from fixtures.values import elf_file, member, only, say, symbols, wheel
 
 PYTHON = "CPython 3.11.7"
 NO_OBJECTS = Linkage(target="manylinux_2_17_x86_64")
@@ -81,8 +81,7 @@ def test_import_fails_fires_however_it_fails(outcome: Ending, detail: str, sente
 )
 def test_a_process_that_ends_is_quoted_without_numbers_that_vary(stderr: str, said: str) -> None:
     report = imported(outcome=Ending.EXITED, detail="exit status 1", stderr=stderr)
-    (problem,) = import_fails(report, wheel(), NO_OBJECTS, ALONE)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, import_fails(report, wheel(), NO_OBJECTS, ALONE))
     assert problem.sentence == f"import demo ends the process: exit status 1{said}"
 
 
@@ -96,8 +95,7 @@ def test_what_a_pass_does_not_prove_is_noted() -> None:
 def test_import_fails_names_the_library_that_the_loader_did_not_find() -> None:
     detail = "libx.so.1: cannot open shared object file: No such file or directory"
     report = imported(outcome=Ending.LOADER_ERROR, detail=detail)
-    (problem,) = import_fails(report, wheel(), NO_OBJECTS, ALONE)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, import_fails(report, wheel(), NO_OBJECTS, ALONE))
     assert (problem.cause, problem.consequence) == ("library libx.so.1", True)
 
 
@@ -116,8 +114,7 @@ def test_import_fails_names_the_requirement_that_nobody_declared() -> None:
     assert list(import_fails(report, plain, NO_OBJECTS, ALONE)) == [
         Problem(sentence=f"import demo raises x: {lack}", cause="requirement yaml")
     ]
-    (problem,) = import_fails(report, doubtful, NO_OBJECTS, ALONE)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, import_fails(report, doubtful, NO_OBJECTS, ALONE))
     assert problem.sentence.endswith(f"{lack} (an extra may)")
     assert problem.fix.startswith("require the project that has the module")
     there_before = ImportReport(python=PYTHON, steps=(step,))
@@ -148,8 +145,7 @@ def test_import_fails_names_a_requirement_that_only_other_systems_get(
 ) -> None:
     step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module="six")
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
-    (problem,) = import_fails(report, requiring(*requires), NO_OBJECTS, ALONE)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, import_fails(report, requiring(*requires), NO_OBJECTS, ALONE))
     assert problem.sentence == f"import demo raises x{': ' if lack else ''}{lack}"
     remedies = ("widen the marker of that requirement", "require the project that has the module")
     assert problem.fix.startswith(remedies[" only where " not in lack]) is bool(lack)
@@ -180,8 +176,7 @@ def test_import_fails_names_what_the_wheel_lacks(missing: dict[str, str], lack: 
     report = ImportReport(python=PYTHON, requirements_installed=True, steps=(step,))
     found = list(import_fails(report, wheel(members=tuple(map(member, paths))), NO_OBJECTS, ALONE))
     sentence = f"import demo raises {step.detail}{': ' if lack else ''}{lack}"
-    (problem,) = found
-    assert isinstance(problem, Problem)
+    problem = only(Problem, found)
     assert (problem.sentence, problem.cause) == (sentence, lack or step.detail)
     assert problem.fix == ("include the module or the file in the package" if lack else "")
 
@@ -206,10 +201,10 @@ def test_import_fails_names_the_file_that_has_the_module_under_another_path(
     objects = tuple(elf_file(path, exports=exported) for path in paths if path.endswith(".so"))
     package = wheel(members=tuple(map(member, ("demo/__init__.py", *paths))), objects=objects)
     step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module=missing)
-    (problem,) = import_fails(
-        ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS, ALONE
+    problem = only(
+        Problem,
+        import_fails(ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS, ALONE),
     )
-    assert isinstance(problem, Problem)
     end = f"{lack} instead" if lack else "demo.inner is not in the wheel"
     assert problem.sentence.endswith(end)
     where = "put the file where the code looks for it"
@@ -219,10 +214,10 @@ def test_import_fails_names_the_file_that_has_the_module_under_another_path(
 def test_import_fails_names_a_file_that_lies_elsewhere() -> None:
     package = wheel(members=tuple(map(member, ("demo/__init__.py", "data/table.json"))))
     step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_file="demo/table.json")
-    (problem,) = import_fails(
-        ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS, ALONE
+    problem = only(
+        Problem,
+        import_fails(ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS, ALONE),
     )
-    assert isinstance(problem, Problem)
     there = "demo/table.json is not in the wheel, which has data/table.json instead"
     assert problem.sentence == f"import demo raises x: {there}"
 
@@ -268,8 +263,7 @@ def test_what_an_import_did_counts_when_its_process_ends_badly_afterwards() -> N
     ]
     (found,) = shadowed_import(report, wheel())
     assert say([found]) == ["import demo finds /usr/lib/demo.py, which is not part of this package"]
-    (gap,) = loader_complains(report)
-    assert isinstance(gap, NotInspected)
+    assert only(NotInspected, loader_complains(report))
     assert list(import_changes_directory(report)) == []
 
 
@@ -409,8 +403,7 @@ def test_a_fault_of_another_judged_package_is_not_reported_a_second_time() -> No
     assert list(import_fails(report, wheel(), NO_OBJECTS, both)) == [
         NotInspected(sentence="import demo imports beads, which the loader refuses: see beads")
     ]
-    (problem,) = import_fails(report, wheel(), NO_OBJECTS, ALONE)
-    assert isinstance(problem, Problem)
+    assert only(Problem, import_fails(report, wheel(), NO_OBJECTS, ALONE))
     own = imported(outcome=Ending.LOADER_ERROR, detail=f"{refused} (demo/__init__.py:1)")
     (problem,) = import_fails(own, wheel(members=(member("demo/__init__.py"),)), NO_OBJECTS, both)
     assert isinstance(problem, Problem)

@@ -17,6 +17,7 @@ from binary_checks.probes.compile_modules.reader import compile_modules
 from binary_checks.probes.import_name.reader import import_each
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, UnpackedPlace, read_wheel, within
+from fixtures.values import only
 
 DEEP = "-" * 99_999 + "1\n"  # which no compiler takes, or which crashes it
 BROKEN = "def f(:\n    pass\n"
@@ -174,8 +175,7 @@ def test_a_file_that_may_be_kept_for_later_pythons_is_not_inspected(judge: Judge
         "demo/__init__.py": "try:\n    from . import _types\nexcept SyntaxError: ...\n",
         "demo/_types.py": later,
     }
-    (finding,) = judge(gated)
-    assert isinstance(finding, NotInspected)
+    finding = only(NotInspected, judge(gated))
     assert finding.sentence.startswith(f"does not compile on Python 3.{sys.version_info[1]};")
     assert finding.sentence.endswith("; it may on a later Python that the package supports")
     (both,) = judge({**gated, "demo/_more.py": later})
@@ -261,8 +261,7 @@ def test_imports_that_are_not_followed_to_the_end_are_no_pass(compiled: Compile)
         "demo/b.py": BROKEN,
     }
     place, report = compiled(members, metadata=requiring(">=3.7"))
-    (newer,) = syntax_newer_than_promised(report)
-    assert isinstance(newer, NotInspected)
+    newer = only(NotInspected, syntax_newer_than_promised(report))
     assert "it is not known whether importing the package always imports it: " in newer.sentence
     found = list(invalid_syntax(report, place.wheel))
     assert isinstance(found[0], Problem)

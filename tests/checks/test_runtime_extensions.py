@@ -23,7 +23,7 @@ from binary_checks.model import (
     Step,
     Wheel,
 )
-from fixtures.values import elf_file, symbols, wheel
+from fixtures.values import elf_file, only, symbols, wheel
 
 PYTHON = "CPython 3.11.7"
 NO_OBJECTS = Linkage(target="manylinux_2_17_x86_64")
@@ -83,8 +83,7 @@ def test_a_module_for_another_architecture_has_the_cause_of_wrong_architecture()
     package = wheel(objects=(elf_file("demo/a.so", architecture="aarch64"),))
     refused = "demo/a.so: cannot open shared object file: No such file or directory"
     step = Step(name="demo/a.so", outcome=Ending.LOADER_ERROR, detail=refused)
-    (problem,) = judge(loaded(step), package=package)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, judge(loaded(step), package=package))
     assert (problem.cause, problem.consequence) == ("code for aarch64", True)
 
 
@@ -96,11 +95,9 @@ def test_a_library_that_code_opens_by_its_name_needs_no_init_function() -> None:
     named = CodeNames(named=frozenset({path}))
     (note,) = judge(loaded(step), package=package, code=named)
     assert note == Note(path=path, sentence="loads, but is not a module: code opens it by its name")
-    (problem,) = judge(loaded(step), package=package)
-    assert isinstance(problem, Problem)
+    assert only(Problem, judge(loaded(step), package=package))
     refused = Step(name=path, outcome=Ending.LOADER_ERROR, detail="undefined symbol: f")
-    (problem,) = judge(loaded(refused), package=package, code=named)
-    assert isinstance(problem, Problem)
+    assert only(Problem, judge(loaded(refused), package=package, code=named))
 
 
 def test_a_library_that_code_opens_does_not_hide_the_next_module() -> None:
@@ -154,10 +151,8 @@ def test_a_library_that_the_tag_promises_is_not_missing_where_this_system_lacks_
 
 def test_what_a_library_of_a_requirement_needs_is_promised_too() -> None:
     """PyQt5's Qt is another package, and its libQt5Core.so.5 needs libglib."""
-    (found,) = judge(refused("libglib-2.0.so.0"))
-    assert isinstance(found, NotInspected)
-    (found,) = judge(refused("libdbus-1.so.3"))
-    assert isinstance(found, Problem)
+    assert only(NotInspected, judge(refused("libglib-2.0.so.0")))
+    assert only(Problem, judge(refused("libdbus-1.so.3")))
 
 
 def test_a_module_that_the_package_can_do_without_warns_where_it_does_not_load() -> None:
@@ -166,9 +161,6 @@ def test_a_module_that_the_package_can_do_without_warns_where_it_does_not_load()
         DispensableObject(path=PATH, reason="the package continues without it", complete=False),
     )
     linkage = needing("libtbb.so.12", None, dispensable=without)
-    (found,) = judge(refused("libtbb.so.12"), linkage=linkage)
-    assert isinstance(found, Problem)
-    assert found.level is Level.WARNING
-    (found,) = judge(refused("libtbb.so.12"), linkage=needing("libtbb.so.12", None))
-    assert isinstance(found, Problem)
+    assert only(Problem, judge(refused("libtbb.so.12"), linkage=linkage)).level is Level.WARNING
+    found = only(Problem, judge(refused("libtbb.so.12"), linkage=needing("libtbb.so.12", None)))
     assert found.level is Level.ERROR

@@ -22,7 +22,7 @@ from binary_checks.model import (
     Step,
     Wheel,
 )
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, only, wheel
 
 ROOT, DEP = "demo/_a.so", "demo.libs/libdep.so.1"
 
@@ -102,8 +102,7 @@ def test_a_library_of_this_system_is_not_our_error() -> None:
 
 
 def test_where_no_process_lists_its_libraries_the_simulation_is_not_compared() -> None:
-    (found,) = simulation_differs(*facts(None))
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, simulation_differs(*facts(None)))
 
 
 def test_a_library_that_nothing_needs_is_noted() -> None:
@@ -164,8 +163,7 @@ def test_loaded_libraries_differ_is_quiet_about_what_a_refused_module_would_need
     _, linkage, package = facts((), edge("libdep.so.1", DEP))
     steps = (Step(name=ROOT, outcome=Ending.LOADER_ERROR),)
     report = ExtensionReport(python="CPython", libraries=(DEP,), steps=steps)
-    (found,) = loaded_libraries_differ(report, linkage, package)
-    assert isinstance(found, NotInspected)
+    assert only(NotInspected, loaded_libraries_differ(report, linkage, package))
 
 
 def test_a_module_that_the_process_never_had_is_not_inspected() -> None:

@@ -20,7 +20,7 @@ from binary_checks.model import (
     Problem,
     Step,
 )
-from fixtures.values import elf_file, wheel
+from fixtures.values import elf_file, only, wheel
 
 NATIVE = "demo/_core.cpython-311-x86_64-linux-gnu.so"
 TAG = "manylinux_2_28_x86_64"
@@ -119,10 +119,12 @@ def test_a_loader_that_refuses_a_runtime_gives_its_cause() -> None:
 def test_a_process_without_a_sanitizer_that_ends_has_no_such_cause() -> None:
     package = wheel(objects=(needing("libubsan.so.1"),))
     ended = Step(name="demo", outcome=Ending.EXITED, detail="exit status 1")
-    (problem,) = import_fails(
-        ImportReport(python="CPython 3.11.7", steps=(ended,)), package, WITHOUT, ALONE
+    problem = only(
+        Problem,
+        import_fails(
+            ImportReport(python="CPython 3.11.7", steps=(ended,)), package, WITHOUT, ALONE
+        ),
     )
-    assert isinstance(problem, Problem)
     assert "libubsan" not in problem.cause
 
 
@@ -134,9 +136,7 @@ def test_a_process_without_a_sanitizer_that_ends_has_no_such_cause() -> None:
     ],
 )
 def test_built_for_coverage_fires(texts: tuple[str, ...], runtime: str) -> None:
-    (problem,) = built_for_coverage(elf_file(path=NATIVE, texts=texts), WITHOUT)
-
-    assert isinstance(problem, Problem)
+    problem = only(Problem, built_for_coverage(elf_file(path=NATIVE, texts=texts), WITHOUT))
     assert problem.level is Level.ERROR
     assert problem.sentence.startswith(f"contains {runtime}: it counts what it executes")
 

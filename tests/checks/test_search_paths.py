@@ -25,7 +25,7 @@ from binary_checks.model import (
     TargetSystem,
 )
 from fixtures.linking import extension, library, link, needs, target
-from fixtures.values import elf_file, macho_file, wheel
+from fixtures.values import elf_file, macho_file, only, wheel
 
 
 def absolute(library: ElfFile | MachOFile, **options: Any) -> list[Finding]:
@@ -97,8 +97,7 @@ def test_the_library_that_only_the_build_machine_has_is_the_cause(directory: str
     subject = elf_file(runpath=(directory,))
     lacking = Edge(path=subject.path, architecture="x86_64", needed="libdep.so.1")
     linkage = Linkage(target="x", edges=(lacking,))
-    (problem,) = absolute_search_path(subject, linkage, wheel())
-    assert isinstance(problem, Problem)
+    problem = only(Problem, absolute_search_path(subject, linkage, wheel()))
     assert (problem.cause, problem.consequence) == ("library libdep.so.1", True)
 
 
@@ -249,8 +248,7 @@ def test_executable_path_is_the_own_folder_of_a_program_and_pythons_for_a_librar
 )
 def test_an_origin_that_lost_its_beginning_is_restored(spelled: str, meant: str) -> None:
     subject = elf_file(runpath=("$ORIGIN", spelled))
-    (found,) = empty_search_path(subject, target(), Linkage(target="x"))
-    assert isinstance(found, Problem)
+    found = only(Problem, empty_search_path(subject, target(), Linkage(target="x")))
     assert "it was to begin with $ORIGIN" in found.sentence
     assert found.command == f"patchelf --set-rpath '$ORIGIN:{meant}' {{path}}"
 

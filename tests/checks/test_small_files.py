@@ -26,7 +26,7 @@ from binary_checks.model import (
     Wheel,
 )
 from fixtures.build_wheel import build_wheel
-from fixtures.values import wheel
+from fixtures.values import only, wheel
 
 PURE: dict[str, Any] = {"tags": ("py3-none-any",), "root_is_purelib": True}
 
@@ -72,8 +72,7 @@ def judge_script(folder: Path, content: bytes, **fields: Any) -> list[Finding]:
 def test_a_script_names_an_interpreter_that_users_lack(
     tmp_path: Path, content: bytes, sentence: str, level: Level
 ) -> None:
-    (found,) = judge_script(tmp_path, content)
-    assert isinstance(found, Problem)
+    found = only(Problem, judge_script(tmp_path, content))
     assert (found.path, found.sentence, found.level) == ("bin/tool", sentence, level)
     assert found.facts[0] in sentence
 
@@ -142,8 +141,7 @@ SBOMS = "demo-1.0.dist-info/sboms/"
 def test_an_sbom_that_is_not_json_is_a_warning(tmp_path: Path, content: str | bytes) -> None:
     assert sbom_is_not_json.level is Level.WARNING
     given = read(tmp_path, {"demo/__init__.py": "", f"{SBOMS}auditwheel.cdx.json": content})
-    (problem,) = sbom_is_not_json(*given)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, sbom_is_not_json(*given))
     assert problem.path.endswith(f"{SBOMS}auditwheel.cdx.json")
     assert problem.sentence.startswith("is named like JSON, but is not: ")
 
@@ -158,5 +156,4 @@ def test_an_sbom_in_json_or_another_format_is_quiet(tmp_path: Path) -> None:
 
 def test_an_sbom_that_was_not_read_is_not_inspected() -> None:
     unread = UnparsedSource(path=f"lib/python3.11/site-packages/{SBOMS}a.json", reason="broken")
-    (gap,) = sbom_is_not_json(wheel(), SmallFiles(unread=(unread,)))
-    assert isinstance(gap, NotInspected)
+    assert only(NotInspected, sbom_is_not_json(wheel(), SmallFiles(unread=(unread,))))

@@ -48,7 +48,7 @@ from fixtures.linking import (
     target,
     windows,
 )
-from fixtures.values import macho_file, symbols, wheel
+from fixtures.values import macho_file, only, symbols, wheel
 
 NONE = wheel(objects=(extension(exports=symbols("PyInit__native")), library("demo/plugin.so")))
 
@@ -291,9 +291,7 @@ def test_a_function_of_glibc_is_no_librarys_on_musl(
     tag: str, names: tuple[str, ...], sentence: str
 ) -> None:
     linkage = replace(linked(unresolved=undefined(*names)), target=f"{tag}, CPython 3.11")
-    (problem,) = undefined_symbol(linkage, NONE)
-    assert isinstance(problem, Problem)
-    assert problem.sentence == sentence
+    assert only(Problem, undefined_symbol(linkage, NONE)).sentence == sentence
 
 
 def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
@@ -419,8 +417,7 @@ def test_what_is_private_to_one_build_of_an_allowed_library_is_told() -> None:
 def test_of_several_private_symbols_the_first_identifies_the_problem() -> None:
     subject = extension("libz.so.1", imports=symbols("inflate_table", "_dist_code", "inflate"))
     linkage = link(subject, on=MANYLINUX2014)
-    (problem,) = forbidden_symbol(subject, linkage, MANYLINUX2014)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, forbidden_symbol(subject, linkage, MANYLINUX2014))
     assert "_dist_code, inflate_table" in problem.sentence
     assert problem.facts == ("libz.so.1", "_dist_code")
 
@@ -499,8 +496,7 @@ def test_a_function_that_windows_lacks_is_no_library_to_ship() -> None:
     module = dll("demo/a.cp311-win_amd64.pyd", "kernel32.dll", imports=asked)
     on = windows(library_data={"kernel32.dll": system_library("kernel32.dll", CloseHandle="")})
     package = wheel("demo-1.0-cp311-cp311-win_amd64.whl", objects=(module,))
-    (problem,) = undefined_symbol(simulate(package, on), package)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, undefined_symbol(simulate(package, on), package))
     assert problem.sentence.endswith("which does not have it: the file does not load")
     assert "GetProcAddress" in problem.fix
 
@@ -514,8 +510,7 @@ def test_a_symbol_is_not_blamed_on_what_a_repair_tool_put_into_another_wheel() -
     for other, clause in cases:
         beside = wheel("beads-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(other,))
         linkage = link(module, others=(beside,))
-        (problem,) = undefined_symbol(linkage, package)
-        assert isinstance(problem, Problem)
+        problem = only(Problem, undefined_symbol(linkage, package))
         assert clause in problem.sentence
 
 
@@ -529,8 +524,7 @@ def test_two_types_of_string_are_one_fault_with_its_own_remedy() -> None:
     helper = library("demo/libhelper.so", exports=symbols(NEW))
     module = extension("libhelper.so", imports=symbols(OLD), runpath=("$ORIGIN",))
     package = wheel(objects=(module, helper))
-    (problem,) = undefined_symbol(link(module, helper), package)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, undefined_symbol(link(module, helper), package))
     assert (problem.cause, problem.consequence) == (OF_CXX_ABI, True)
     assert problem.fix == "compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``"
 
@@ -559,8 +553,7 @@ def test_a_flat_name_may_be_in_a_framework_that_another_module_loads() -> None:
         path=other, architecture="aarch64", needed=security, resolved=f"system:{security}"
     )
     linkage = linked(format=Format.MACHO, unresolved=(lost,), edges=(needed,))
-    (problem,) = undefined_symbol(linkage, wheel(objects=modules))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, undefined_symbol(linkage, wheel(objects=modules)))
     assert problem.level is Level.WARNING
     assert problem.sentence.endswith(f"{other} loads frameworks of macOS, which may define them")
     own = replace(needed, path=user)

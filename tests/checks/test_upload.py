@@ -21,7 +21,7 @@ from binary_checks.gather.known_classifiers import list_classifiers
 from binary_checks.model import Finding, KnownClassifiers, Level, NotInspected, Problem, Wheel
 from binary_checks.profile import load_profile
 from fixtures.linking import library
-from fixtures.values import member, wheel
+from fixtures.values import member, only, wheel
 
 TAGS = "cp311-cp311-manylinux_2_28_x86_64.whl"
 KNOWN = KnownClassifiers(
@@ -75,9 +75,7 @@ def test_a_platform_that_pypi_refuses(platform: str) -> None:
 
 def test_by_default_only_a_release_for_plain_linux_is_judged() -> None:
     name = "demo-1.0-cp311-cp311-linux_x86_64.linux_armv7l.whl"
-    (problem,) = platform_tag_refused(read(name))
-    assert isinstance(problem, Problem)
-    assert problem.command == "auditwheel repair {package}"
+    assert only(Problem, platform_tag_refused(read(name))).command == "auditwheel repair {package}"
     for version, tags in (
         ("1.0+cpu", "cp311-cp311-linux_x86_64"),
         ("1.0.dev3", "cp311-cp311-linux_x86_64"),
@@ -90,9 +88,7 @@ def test_by_default_only_a_release_for_plain_linux_is_judged() -> None:
 def test_a_build_for_tests_is_no_case_for_a_repair() -> None:
     name = "demo-1.0-cp311-cp311-linux_x86_64.whl"
     package = wheel(name, objects=(library("demo/a.so", "libasan.so.8"),))
-    (problem,) = platform_tag_refused(package)
-    assert isinstance(problem, Problem)
-    assert problem.command == ""
+    assert only(Problem, platform_tag_refused(package)).command == ""
 
 
 @pytest.mark.parametrize(
@@ -175,8 +171,7 @@ def test_a_wheel_variant_is_refused() -> None:
 
 
 def test_a_wheel_variant_is_said_to_be_undecided() -> None:
-    (found,) = variant_label_undecided(replace(wheel(), variant_label="cu128"))
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, variant_label_undecided(replace(wheel(), variant_label="cu128")))
     assert "the label cu128 of a wheel variant: which systems it is for is undecided" in (
         found.sentence
     )

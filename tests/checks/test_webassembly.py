@@ -11,7 +11,7 @@ from binary_checks.checks.webassembly import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Format, Linkage, MistypedFunction, Problem, TargetSystem, WasmFile
-from fixtures.values import wheel
+from fixtures.values import only, wheel
 
 NATIVE = WasmFile(path="demo/_native.so", side_module=True)
 
@@ -25,8 +25,7 @@ def test_functions_of_other_types_are_named_with_both_types() -> None:
         path=NATIVE.path, name="dgemm_", wanted="(i32) -> i32", provided="(i32) -> nothing"
     )
     linkage = Linkage(target="pyodide", format=Format.WASM, mistyped=(mistyped,))
-    (problem,) = function_type_differs(linkage, wheel(objects=(NATIVE,)))
-    assert isinstance(problem, Problem)
+    problem = only(Problem, function_type_differs(linkage, wheel(objects=(NATIVE,))))
     assert problem.sentence == (
         "imports dgemm_ as (i32) -> i32 instead of (i32) -> nothing: the engine refuses the module"
     )

@@ -16,6 +16,7 @@ from binary_checks.checks.release import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import Finding, NotInspected, Problem, Release, ReleasePart
+from fixtures.values import only
 
 
 def part(
@@ -64,8 +65,7 @@ def test_what_the_index_has_counts_too() -> None:
 
 def test_where_the_index_did_not_answer_nothing_is_missing_for_certain() -> None:
     found = release(LINUX, unlisted="timed out", expected=("*-win*",), expected_by="s")
-    (gap,) = file_missing_from_release(found)
-    assert isinstance(gap, NotInspected)
+    gap = only(NotInspected, file_missing_from_release(found))
     assert gap.sentence.endswith("the index did not answer: timed out")
 
 
@@ -182,6 +182,5 @@ def test_wheels_of_one_version_have_the_same_classifiers() -> None:
 def test_metadata_that_cannot_be_read_is_not_compared() -> None:
     unread = ReleasePart(file_name="demo-1.0-cp311-cp311-win32.whl", gap="it is cut off")
     for judge in (python_differs_in_release, classifiers_differ_in_release):
-        (found,) = judge(release(LINUX, unread))
-        assert isinstance(found, NotInspected)
+        found = only(NotInspected, judge(release(LINUX, unread)))
         assert found.path == unread.file_name

@@ -32,7 +32,7 @@ from binary_checks.model import (
 )
 from fixtures.linking import dll, link
 from fixtures.linking import windows as on_windows
-from fixtures.values import elf_file, member, pe_file, say, symbols, wheel
+from fixtures.values import elf_file, member, only, pe_file, say, symbols, wheel
 
 WINDOWS = Linkage(target="win_amd64, CPython 3.11", format=Format.PE)
 HASH = "a4c2229bdc2a2a630acdc095b4d86008"
@@ -122,12 +122,10 @@ def test_a_debug_runtime_next_to_the_library_is_a_warning() -> None:
     library = pe_file("demo/bin/zlib.dll", needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
     runtime = [pe_file(f"demo/bin/{name}") for name in ("vcruntime140d.dll", "ucrtbased.dll")]
     linkage = Linkage(target="")
-    (problem,) = windows.debug_runtime(library, _wheel(library, *runtime), linkage)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, windows.debug_runtime(library, _wheel(library, *runtime), linkage))
     assert problem.level is Level.WARNING
     assert "the package has next to it" in problem.sentence
-    (problem,) = windows.debug_runtime(library, _wheel(library, *runtime[:1]), linkage)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, windows.debug_runtime(library, _wheel(library, *runtime[:1]), linkage))
     assert problem.level is Level.ERROR
     assert problem.sentence.startswith("needs ucrtbased.dll of the debug runtime, which only")
 
@@ -136,8 +134,7 @@ def test_a_debug_build_that_nobody_reaches_is_a_warning() -> None:
     library = pe_file("demo/bin/libc++.dll", needed=_needs("MSVCP140D.dll"))
     unreached = DispensableObject(path=library.path, reason="no import of the package reaches it")
     linkage = Linkage(target="", dispensable=(unreached,))
-    (problem,) = windows.debug_runtime(library, _wheel(library), linkage)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, windows.debug_runtime(library, _wheel(library), linkage))
     assert problem.level is Level.WARNING
 
 
@@ -151,8 +148,7 @@ def test_a_runtime_that_a_requirement_opens_is_a_warning() -> None:
     """sktime 0.9.0 imports scikit-learn, which opens its msvcp140.dll, before its own module."""
     package = _wheel(pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll")))
     linkage = replace(WINDOWS, requirements=("numpy", "scikit-learn"))
-    (problem,) = windows.unbundled_runtime(package, linkage)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, windows.unbundled_runtime(package, linkage))
     assert problem.level is Level.WARNING
     assert problem.sentence.endswith(
         "scikit-learn, which the package requires, opens a copy when imported"
@@ -197,13 +193,11 @@ def test_a_wheel_for_other_systems_only_carries_its_dlls() -> None:
 
 def test_a_program_without_its_runtime_does_not_start_and_a_module_beside_it_says_more() -> None:
     program = pe_file("demo/a.exe", kind=Kind.EXECUTABLE, needed=_needs("MSVCP140.dll"))
-    (alone,) = windows.unbundled_runtime(_wheel(program), WINDOWS)
-    assert isinstance(alone, Problem)
+    alone = only(Problem, windows.unbundled_runtime(_wheel(program), WINDOWS))
     assert (alone.path, alone.level) == ("demo/a.exe", Level.WARNING)
     assert "ships: it does not start if the Visual C++" in alone.sentence
     module = pe_file("demo/b.pyd", needed=_needs("MSVCP140.dll"))
-    (both,) = windows.unbundled_runtime(_wheel(program, module), WINDOWS)
-    assert isinstance(both, Problem)
+    both = only(Problem, windows.unbundled_runtime(_wheel(program, module), WINDOWS))
     assert (both.path, both.level) == ("demo/b.pyd", Level.ERROR)
     assert "ships: the import fails if the Visual C++" in both.sentence
 
@@ -212,13 +206,11 @@ def test_a_library_that_only_a_program_loads_is_a_warning_like_the_program() -> 
     program = dll("demo/tool.exe", "part.dll", kind=Kind.EXECUTABLE)
     part, module = dll("demo/part.dll", "MSVCP140.dll"), dll("demo/_a.pyd")
     package = _wheel(program, part, module)
-    (found,) = windows.unbundled_runtime(package, simulate(package, on_windows()))
-    assert isinstance(found, Problem)
+    found = only(Problem, windows.unbundled_runtime(package, simulate(package, on_windows())))
     assert (found.path, found.level) == ("demo/part.dll", Level.WARNING)
     assert "ships: it does not start if the Visual C++" in found.sentence
     shared = _wheel(program, part, dll("demo/_a.pyd", "part.dll"))
-    (needed,) = windows.unbundled_runtime(shared, simulate(shared, on_windows()))
-    assert isinstance(needed, Problem)
+    needed = only(Problem, windows.unbundled_runtime(shared, simulate(shared, on_windows())))
     assert needed.level is Level.ERROR
 
 
@@ -228,8 +220,7 @@ def test_what_a_missing_runtime_does_is_told_of_the_object_that_something_reache
     linkage = replace(
         WINDOWS, dispensable=(DispensableObject(path=plugin, reason="nothing opens it"),)
     )
-    (finding,) = windows.unbundled_runtime(package, linkage)
-    assert isinstance(finding, Problem)
+    finding = only(Problem, windows.unbundled_runtime(package, linkage))
     assert finding.path == reached
     assert "the import fails" in finding.sentence
 
@@ -295,16 +286,14 @@ def test_a_copy_that_only_unloaded_dlls_find_helps_no_import(other: str) -> None
 def test_what_a_program_finds_beside_it_helps_no_module() -> None:
     program = dll("demo/bin/tool.exe", "MSVCP140.dll", kind=Kind.EXECUTABLE)
     package = _wheel(dll("demo/_a.pyd", "MSVCP140.dll"), program, dll("demo/bin/msvcp140.dll"))
-    (found,) = windows.unbundled_runtime(package, simulate(package, on_windows()))
-    assert isinstance(found, Problem)
+    found = only(Problem, windows.unbundled_runtime(package, simulate(package, on_windows())))
     assert found.path == "demo/_a.pyd"
 
 
 def test_it_is_not_known_which_runtime_graalpy_has() -> None:
     tags = "graalpy312-graalpy250_312_native"
     package = _wheel(pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll")), tags=tags)
-    (found,) = windows.unbundled_runtime(package, WINDOWS)
-    assert isinstance(found, NotInspected)
+    found = only(NotInspected, windows.unbundled_runtime(package, WINDOWS))
     assert "GraalPy may ship" in found.sentence
 
 
@@ -352,8 +341,7 @@ def test_torch_and_nvidia_have_no_runtime_to_bring() -> None:
         path="demo/a.pyd", architecture="x86_64", needed="torch_cpu.dll", may_come_with=("torch",)
     )
     asking = Linkage(target="win_amd64", format=Format.PE, edges=(unmet,), requirements=("torch",))
-    (finding,) = windows.unbundled_runtime(_wheel(library), asking)
-    assert isinstance(finding, Problem)
+    assert only(Problem, windows.unbundled_runtime(_wheel(library), asking))
 
 
 def test_a_distribution_that_looks_like_no_needed_library_is_not_waited_for() -> None:
@@ -486,8 +474,7 @@ def test_a_program_does_not_find_the_runtime_beside_python() -> None:
     module = dll("demo/_a.pyd", "VCRUNTIME140.dll", exports=symbols("PyInit__a"))
     linkage = link(program, module, on=on_windows())
     package = _wheel(program, module)
-    (found,) = windows.unbundled_runtime(package, linkage)
-    assert isinstance(found, Problem)
+    found = only(Problem, windows.unbundled_runtime(package, linkage))
     assert (found.path, found.level) == (program.path, Level.WARNING)
     assert found.sentence.startswith("needs VCRUNTIME140.dll, which lies next to python.exe")
     assert list(missing_library(linkage, package)) == []
@@ -495,8 +482,7 @@ def test_a_program_does_not_find_the_runtime_beside_python() -> None:
     assert list(windows.unbundled_runtime(alone, link(module, on=on_windows()))) == []
     # PyQtWebEngine_Qt5's QtWebEngineProcess.exe lies in the folder that PyQt5-Qt5 fills.
     edges = tuple(replace(edge, may_come_with=("pyqt5-qt5",)) for edge in linkage.edges)
-    (gap,) = windows.unbundled_runtime(package, replace(linkage, edges=edges))
-    assert isinstance(gap, NotInspected)
+    gap = only(NotInspected, windows.unbundled_runtime(package, replace(linkage, edges=edges)))
     assert "needs VCRUNTIME140.dll, which pyqt5-qt5 may ship" in gap.sentence
 
 

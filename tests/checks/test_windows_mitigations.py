@@ -8,7 +8,7 @@ import pytest
 
 from binary_checks.checks import windows as mitigations
 from binary_checks.model import Dependency, Kind, Level, NotInspected, Problem
-from fixtures.values import pe_file, symbols
+from fixtures.values import only, pe_file, symbols
 
 CODE: dict[str, Any] = {"needed": (Dependency(name="KERNEL32.dll"),)}
 ADVICE = (
@@ -56,8 +56,7 @@ def test_mitigations_that_are_off_are_told(fields: dict[str, Any], lacking: str)
 )
 def test_windows_on_arm_loads_nothing_without_aslr(fields: dict[str, int], level: Level) -> None:
     library = pe_file(**{**CODE, "architecture": "aarch64", **fields})
-    (problem,) = mitigations.missing_mitigation(library)
-    assert isinstance(problem, Problem)
+    problem = only(Problem, mitigations.missing_mitigation(library))
     assert problem.level is level
     assert ("Windows on ARM does not load it" in problem.sentence) == (level is Level.ERROR)
 
