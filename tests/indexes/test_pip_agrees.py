@@ -5,36 +5,38 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.tags import sys_tags
 from packaging.version import Version
 
-from binary_checks.errors import ProfileError
-from binary_checks.indexes.choice import WheelRequest, choose
-from binary_checks.indexes.index_places import IndexPlaces, list_files, read_index_places
+from binary_checks.indexes.index_places import IndexPlaces, read_index_places
 from binary_checks.places.foreign_tags import read_target_name
-from binary_checks.places.index_settings import PIP, has_pip
+from binary_checks.places.index_settings import PIP, has_pip, read_pip_settings
 from binary_checks.web.client import Client
+from binary_checks.web.web_settings import read_web_settings
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import PackageIndex
 from tests.indexes.conftest import ask_us, offer
 
 
 def ask_pip(arguments: Sequence[str], **variables: str) -> str:
-    """The file that pip would install; "" where it finds none."""
+    """The file that pip would install with these settings alone; "" where it finds none."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")}
+    own = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1", "PIP_RETRIES": "0"}
+    return ask_pip_here(arguments, {**kept, **own, **variables})
+
+
+def ask_pip_here(arguments: Sequence[str], environ: Mapping[str, str] | None = None) -> str:
+    """The same, with the settings of this machine unless others are given."""
     if not has_pip():
         pytest.skip("no pip here")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("PIP_")}
-    environ = {**kept, "PIP_CONFIG_FILE": os.devnull, "PIP_NO_CACHE_DIR": "1", **variables}
     options = ("--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:")
-    options += ("--disable-pip-version-check", "--retries", "0", "--report", "-")
+    options += ("--disable-pip-version-check", "--report", "-")
     ended = subprocess.run(
         (*PIP, "install", *options, *arguments),
         env=environ,
@@ -140,44 +142,10 @@ PROJECTS += ("scipy<1.16", "pandas<3", "zstandard", "aiohttp<4", "uvloop", "torc
 @pytest.mark.slow
 @pytest.mark.parametrize("requirement", PROJECTS)
 def test_pip_chooses_the_same_on_the_index_of_this_machine(requirement: str) -> None:
-    from binary_checks.places.index_settings import read_pip_settings
-    from binary_checks.web.web_settings import read_web_settings
-
     settings = read_pip_settings()
     client = Client(read_web_settings(settings, os.environ))
     places = read_index_places(settings, os.environ)
-    project = Requirement(requirement).name
-    files = list_files(client, places, project)
     for target in filter(is_known, ("", *TARGETS)):
-        wanted = Requirement(requirement)
-        tags = read_target_name(target).tags if target else tuple(sys_tags())
-        python = (
-            f"{target[2]}.{target[3:5]}.0" if target else "3.{}.{}".format(*sys.version_info[1:3])
-        )
-        wish = WheelRequest(
-            asked=requirement,
-            project=project,
-            specifier=wanted.specifier,
-            tags=tags,
-            python=python,
-            label="",
-        )
-        try:
-            ours = choose(files, wish, "").file_name
-        except ProfileError:
-            ours = ""
         options = pip_options(target) if target else []
-        assert ours == ask_pip_here([*options, requirement]), target
-
-
-def ask_pip_here(arguments: Sequence[str]) -> str:
-    options = ("--quiet", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary=:all:")
-    options += ("--disable-pip-version-check", "--report", "-")
-    ended = subprocess.run(
-        (*PIP, "install", *options, *arguments), capture_output=True, text=True, check=False
-    )
-    if ended.returncode:
-        assert "No matching distribution" in ended.stderr, ended.stderr
-        return ""
-    report = json.loads(ended.stdout)
-    return unquote(report["install"][0]["download_info"]["url"].rpartition("/")[2])
+        chosen = ask_us(requirement, places, target, client)
+        assert chosen == ask_pip_here([*options, requirement]), target

@@ -1,4 +1,4 @@
-"""A Python version has the exports of its real builds, and the stable ABI its history."""
+"""A Python has the exports of its real builds, the DLLs beside python.exe, and a stable ABI."""
 
 from __future__ import annotations
 
@@ -8,20 +8,28 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from binary_checks.model import Interpreter
 from binary_checks.systems import interpreter, stable_abi
+from binary_checks.systems.interpreters import interpreter_library
 
 VERSIONS = [(3, minor) for minor in range(8, 16)]
+RUNTIMES = {"vcruntime140.dll", "vcruntime140_1.dll"}  # of Windows
 
 
-def find(version: tuple[int, int]) -> Interpreter:
-    found = interpreter(version, free_threaded=False)
+def find(
+    version: tuple[int, int], *, free_threaded: bool = False, system: str = "linux"
+) -> Interpreter:
+    found = interpreter(version, free_threaded=free_threaded, system=system)
     assert found is not None
     return found
+
+
+on_windows = partial(find, system="windows")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -59,8 +67,7 @@ def test_a_private_function_goes_away_when_its_version_does() -> None:
 
 @pytest.mark.parametrize("version", [(3, 13), (3, 14), (3, 15)])
 def test_a_free_threaded_build_has_functions_of_its_own(version: tuple[int, int]) -> None:
-    found = interpreter(version, free_threaded=True)
-    assert found is not None
+    found = find(version, free_threaded=True)
     assert found.free_threaded
     own = {"PyUnstable_Module_SetGIL", "_Py_DecRefShared", "_Py_MergeZeroLocalRefcount"}
     assert own <= found.exports - find(version).exports
@@ -68,15 +75,18 @@ def test_a_free_threaded_build_has_functions_of_its_own(version: tuple[int, int]
 
 
 def test_a_free_threaded_build_of_3_14_lacks_the_jit_compiler() -> None:
-    found = interpreter((3, 14), free_threaded=True)
-    assert found is not None
-    assert "_Py_Executors_InvalidateAll" in find((3, 14)).exports - found.exports
+    lacking = find((3, 14)).exports - find((3, 14), free_threaded=True).exports
+    assert "_Py_Executors_InvalidateAll" in lacking
 
 
-def test_there_is_no_data_for_unknown_versions() -> None:
-    assert interpreter((3, 12), free_threaded=True) is None
-    assert interpreter((2, 7), free_threaded=False) is None
-    assert interpreter((3, 99), free_threaded=False) is None
+@pytest.mark.parametrize("system", ["linux", "windows"])
+@pytest.mark.parametrize(
+    ("version", "free_threaded"), [((3, 12), True), ((2, 7), False), ((3, 99), False)]
+)
+def test_there_is_no_data_for_unknown_versions(
+    version: tuple[int, int], free_threaded: bool, system: str
+) -> None:
+    assert interpreter(version, free_threaded=free_threaded, system=system) is None
 
 
 def read_running_exports() -> set[str]:
@@ -131,3 +141,85 @@ def test_a_python_exports_nearly_all_of_the_stable_abi_of_its_time(
     due = {name for name, added in stable_abi().items() if added <= version}
     # Missing symbols are for Windows or debug builds, or depend on a build option.
     assert len(due - find(version).exports) < 30
+
+
+# A Python on Windows has DLLs next to python.exe, with the exports of python.org's builds.
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_beside_python_lie_its_own_libraries_and_the_runtime(version: tuple[int, int]) -> None:
+    found = on_windows(version)
+    own = "python{}{}.dll".format(*version)
+    assert found.libraries.keys() == {own, "python3.dll", *RUNTIMES}
+    assert found.libraries[own] == found.exports
+    assert {"PyModule_Create2", "PyErr_SetFromWindowsErr", "_Py_NoneStruct"} <= found.exports
+    assert {"memcpy", "__CxxFrameHandler3"} <= found.libraries["vcruntime140.dll"]
+    assert "__CxxFrameHandler4" in found.libraries["vcruntime140_1.dll"]
+
+
+def test_a_32_bit_python_lacks_the_second_part_of_the_runtime() -> None:
+    found = interpreter((3, 12), free_threaded=False, system="windows", architecture="i686")
+    assert found is not None
+    assert found.libraries.keys() == {"python312.dll", "python3.dll", "vcruntime140.dll"}
+
+
+def test_what_is_in_the_folder_of_standard_modules_is_not_beside_python() -> None:
+    assert (
+        not {"libcrypto-3.dll", "libffi-8.dll", "sqlite3.dll"}
+        & on_windows((3, 12)).libraries.keys()
+    )
+
+
+def test_there_is_no_fork_on_windows() -> None:
+    assert "PyOS_AfterFork_Child" in find((3, 12)).exports - on_windows((3, 12)).exports
+    assert "PyOS_AfterFork_Child" not in on_windows((3, 15)).libraries["python3.dll"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_stable_library_has_the_stable_functions_of_its_time(version: tuple[int, int]) -> None:
+    shared = on_windows(version).libraries["python3.dll"]
+    assert {"PyArg_ParseTuple", "PyModule_Create2"} <= shared
+    assert ("PyModule_AddType" in shared) == (version >= (3, 10))
+    assert ("PyObject_Vectorcall" in shared) == (version >= (3, 12))
+    assert "PyCode_New" not in shared
+
+
+@pytest.mark.parametrize("version", [(3, 14), (3, 15)])
+def test_a_newer_python_has_what_linux_has_and_the_functions_of_windows(
+    version: tuple[int, int],
+) -> None:
+    windows = on_windows(version)
+    assert find(version).exports < windows.exports
+    assert len(windows.exports - find(version).exports) < 30
+
+
+@pytest.mark.parametrize("version", [(3, 13), (3, 14), (3, 15)])
+def test_without_gil_the_exports_of_the_stable_abi_are_unknown(version: tuple[int, int]) -> None:
+    found = on_windows(version, free_threaded=True)
+    own = "python{}{}t.dll".format(*version)
+    assert found.free_threaded
+    assert found.libraries.keys() == {own, "python3t.dll", *RUNTIMES}
+    assert found.exports == found.libraries[own] > {"_Py_DecRefShared", "PyErr_SetFromWindowsErr"}
+    assert found.libraries["python3t.dll"] == frozenset()
+
+
+def test_macos_gets_the_exports_of_linux() -> None:
+    for version, free in (((3, 12), False), ((3, 13), True)):
+        on_macos = find(version, free_threaded=free, system="macos")
+        assert on_macos == find(version, free_threaded=free)
+
+
+@pytest.mark.parametrize(
+    ("version", "free_threaded", "name"),
+    [
+        ((3, 9), False, "python39.dll"),
+        ((3, 13), False, "python313.dll"),
+        ((3, 13), True, "python313t.dll"),
+        (None, False, "python3.dll"),  # abi3
+        (None, True, "python3t.dll"),  # abi3t
+    ],
+)
+def test_the_library_of_a_python_follows_from_its_version(
+    version: tuple[int, int] | None, free_threaded: bool, name: str
+) -> None:
+    assert interpreter_library(version, free_threaded=free_threaded) == name

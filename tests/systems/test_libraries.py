@@ -39,10 +39,14 @@ def find(soname: str, tag: str = "manylinux_2_28_x86_64") -> SystemLibrary | Non
     return system_library(soname, architecture=policy.architecture, policy=policy)
 
 
-def exported(soname: str, name: str, tag: str = "manylinux_2_28_x86_64") -> frozenset[str]:
+def have(soname: str, tag: str = "manylinux_2_28_x86_64") -> SystemLibrary:
     library = find(soname, tag)
     assert library is not None
-    return library.symbols.get(name, frozenset())
+    return library
+
+
+def exported(soname: str, name: str, tag: str = "manylinux_2_28_x86_64") -> frozenset[str]:
+    return have(soname, tag).symbols.get(name, frozenset())
 
 
 def test_a_function_that_changed_is_exported_with_both_its_versions() -> None:
@@ -88,10 +92,7 @@ def test_what_moved_to_libc_is_still_found_where_older_objects_look(
 
 
 def test_a_symbol_that_moved_to_libc_is_in_its_old_library_before() -> None:
-    libc, threads, timers = find("libc.so.6"), find("libpthread.so.0"), find("librt.so.1")
-    assert libc is not None
-    assert threads is not None
-    assert timers is not None
+    libc, threads, timers = map(have, ("libc.so.6", "libpthread.so.0", "librt.so.1"))
     assert libc.moved["shm_open"] == threads.moved["shm_open"] == "librt.so.1"
     assert timers.moved["dlopen"] == "libdl.so.2"
     assert libc.moved["pthread_sigmask"] == "libpthread.so.0", "glibc 2.32"
@@ -101,16 +102,13 @@ def test_a_symbol_that_moved_to_libc_is_in_its_old_library_before() -> None:
 
 
 def test_a_library_that_lost_its_symbols_keeps_its_own_version_nodes() -> None:
-    threads, libc = find("libpthread.so.0"), find("libc.so.6")
-    assert threads is not None
-    assert libc is not None
+    threads, libc = have("libpthread.so.0"), have("libc.so.6")
     assert "GLIBC_2.41" in libc.versions - threads.versions
     assert "GLIBC_2.2.5" in threads.versions
 
 
 def test_a_version_node_without_any_symbol_is_known() -> None:
-    libc = find("libc.so.6")
-    assert libc is not None
+    libc = have("libc.so.6")
     assert {"GLIBC_ABI_DT_RELR", "GLIBC_PRIVATE", "GLIBC_2.41"} <= libc.versions
     assert "GLIBC_2.41" not in libc.symbols, "the linker's marker of a node is no symbol"
     assert "libc.so.6" not in libc.versions
@@ -119,9 +117,7 @@ def test_a_version_node_without_any_symbol_is_known() -> None:
 def test_a_library_without_versions_exports_bare_names() -> None:
     assert exported("libX11.so.6", "XOpenDisplay") == {""}
     assert exported("libglib-2.0.so.0", "g_malloc") == {""}
-    library = find("libX11.so.6")
-    assert library is not None
-    assert library.versions == frozenset()
+    assert have("libX11.so.6").versions == frozenset()
 
 
 def test_the_loader_exports_the_function_behind_thread_local_variables() -> None:
@@ -131,8 +127,7 @@ def test_the_loader_exports_the_function_behind_thread_local_variables() -> None
 @pytest.mark.parametrize("soname", ["libc.musl-x86_64.so.1", "ld-musl-x86_64.so.1", "libc.so"])
 def test_musl_exports_bare_names_under_each_of_its_names(soname: str) -> None:
     assert exported(soname, "pthread_create", "musllinux_1_2_x86_64") == {""}
-    library = find(soname, "musllinux_1_2_x86_64")
-    assert library is not None
+    library = have(soname, "musllinux_1_2_x86_64")
     assert (library.soname, library.versions) == (soname, frozenset())
 
 
@@ -234,8 +229,7 @@ def test_readelf_sees_the_same_in_this_hosts_library(soname: str) -> None:
     if shutil.which("readelf") is None or shutil.which("ldconfig") is None:
         pytest.skip("needs readelf and ldconfig")
     host = read_host_symbols(soname)
-    library = find(soname)
-    assert library is not None
+    library = have(soname)
     ours = {(name, node) for name, nodes in library.symbols.items() for node in nodes}
     # GLIBC_PRIVATE names come and go between releases; a newer host may know newer versions.
     known = {(n, v) for n, v in host if v in library.versions and v != "GLIBC_PRIVATE"}

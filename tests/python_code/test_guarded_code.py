@@ -1,4 +1,4 @@
-"""Which calls may fail, as the code around them goes on, and which of those no import makes."""
+"""Which calls and imports may fail, as the code goes on, and which calls no import makes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from binary_checks.python_code.guarded_code import Opening, find_openings
+from binary_checks.python_code.guarded_code import Opening, TriedImports, find_openings
 
 LATE = """
     def find():
@@ -77,6 +77,8 @@ def test_one_that_the_file_calls_itself_does_not() -> None:
         ("with contextlib.suppress(OSError): CDLL(path)", True),
         ("try: CDLL(path)\nexcept InvalidLibrary: pass", True),
         ("try: CDLL(path)\nexcept KeyError: pass", False),
+        ("try: CDLL(path)\nexcept queue.Empty: pass", False),
+        ("try: CDLL(path)\nexcept errors[0]: pass", False),
     ],
 )
 def test_failures_are_suppressed_or_stand_for_others(code: str, guarded: bool) -> None:
@@ -96,3 +98,57 @@ def test_what_a_function_opens_is_tried_where_all_its_callers_go_on() -> None:
 def test_a_function_that_another_module_calls_is_called_at_import() -> None:
     assert late(FIND) == {"CDLL(path)"}
     assert [call.late for call in find(FIND, "find")] == [False]
+
+
+def imported(*codes: str) -> frozenset[str]:
+    """The extension modules that are imported only where the code goes on without them."""
+    search = TriedImports(frozenset({"demo._fast", "demo.np.tbbpool"}))
+    for code in codes:
+        search.see("demo/__init__.py", dedent(code).encode())
+    return search.conclude()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from demo import _fast",
+        "from demo._fast import *",
+        "import demo._fast as fast",
+        "fast = importlib.import_module('demo._fast')",
+    ],
+)
+@pytest.mark.parametrize("caught", ["ImportError", "(OSError, ImportError)", "Exception"])
+def test_an_import_is_tried_whose_failure_is_caught(statement: str, caught: str) -> None:
+    assert imported(f"try:\n    {statement}\nexcept {caught}:\n    fast = None") == {"demo._fast"}
+    assert imported(f"try:\n    {statement}\nexcept:\n    pass") == {"demo._fast"}
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from demo import _fast",
+        "def f():\n    import demo._fast",
+        "try:\n    from demo import _fast\nexcept ImportError as e:\n    raise RuntimeError from e",
+        "try:\n    from demo import _fast\nexcept ModuleNotFoundError:\n    pass",
+        "try:\n    pass\nexcept ImportError:\n    from demo import _fast",
+        "try:\n    pass\nexcept ImportError:\n    pass\nelse:\n    from demo import _fast",
+        "from demo import _fast ??",
+        "",
+    ],
+)
+def test_all_others_are_demanded(code: str) -> None:
+    assert imported(code) == set()
+
+
+def test_one_import_that_is_not_tried_is_enough() -> None:
+    trying = "try:\n    from . import _fast\nexcept ImportError:\n    pass"
+    assert imported(trying, "from . import _fast") == set()
+    assert imported(trying, "from . import tbbpool") == {"demo._fast"}
+
+
+def test_a_module_of_the_same_name_elsewhere_is_another() -> None:
+    """cupy tries cupy_backends.cuda.libs.cutensor, and has a cupyx.cutensor too."""
+    trying = "try:\n    from demo.np import tbbpool\nexcept ImportError:\n    pass"
+    assert imported(trying, "from other import tbbpool") == {"demo.np.tbbpool"}
+    assert imported(trying, "from .np import tbbpool") == set()
+    assert imported(trying, "importlib.import_module('.np.tbbpool', __name__)") == set()
