@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
@@ -55,6 +56,12 @@ def faulty(folder: Path, **changes: object) -> Path:
     init = (ElfSymbol("PyInit__native"),)
     native = build_elf(exports=init, needed=("libc.so.6",), runpath="/tmp/build/lib")
     return healthy(folder, members={"demo/__init__.py": "", EXTENSION: native}, **changes)
+
+
+def make_python(prefix: Path, **options: bool) -> Path:
+    """Make an environment; gives its interpreter."""
+    venv.create(prefix, symlinks=os.name != "nt", **options)
+    return prefix.joinpath(*(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
 
 
 @pytest.fixture

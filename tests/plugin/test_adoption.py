@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -80,9 +79,10 @@ def test_accepted_problems_are_named_in_every_report(pytester: pytest.Pytester, 
     faulty(pytester.path)
     known(pytester.path, expires="2999-12-31")
     formats = ("terminal", "markdown", "junit", "sarif", "json")
-    options = [f"--binary-report={each}:all.{each}" for each in formats]
+    options = ["-rx", *(f"--binary-report={each}:all.{each}" for each in formats)]
     result = run(NAME, "--binary-known-problems", "known.toml", "--junit-xml=pytest.xml", *options)
     assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["XFAIL *::absolute-search-path - 1 accepted: issue 7"])
     for each in ("all.terminal", "all.junit", "pytest.xml"):
         text = (pytester.path / each).read_text("utf-8")
         assert f"accepted: {LINE}" in text, each
@@ -92,7 +92,6 @@ def test_accepted_problems_are_named_in_every_report(pytester: pytest.Pytester, 
     (suppressed,) = json.loads((pytester.path / "all.sarif").read_text())["runs"][0]["results"]
     assert suppressed["suppressions"][0]["justification"] == "issue 7"
     assert '"expires": "2999-12-31"' in (pytester.path / "all.json").read_text()
-    assert ElementTree.parse(pytester.path / "pytest.xml").getroot() is not None
 
 
 def test_an_expired_entry_says_that_and_that_its_problem_is_still_there(
@@ -145,15 +144,3 @@ def test_a_list_that_is_none_is_one_line_and_stays_what_it_is(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: {said}"])
     assert path.read_text() == text
-
-
-@pytest.mark.parametrize("option", ["--binary-write-known", "--binary-report=json"])
-def test_a_report_path_that_is_a_folder_is_refused_before_the_run(
-    pytester: pytest.Pytester, run: Run, option: str
-) -> None:
-    healthy(pytester.path)
-    (pytester.path / "out").mkdir()
-    arguments = ["--binary-report", "json:out"] if "json" in option else [option, "out"]
-    result = run(NAME, *arguments)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {arguments[0]}: out: a folder; name a file in it"])

@@ -43,6 +43,8 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
             ["--binary-write-known", "gone/known.toml"],
             "--binary-write-known: gone/known.toml: there is no folder",
         ),
+        (["--binary-write-known", "."], "--binary-write-known: .: a folder; name a file in it"),
+        (["--binary-report", "json:."], "--binary-report: .: a folder; name a file in it"),
     ],
 )
 def test_an_option_that_cannot_be_followed_is_a_usage_error(
@@ -52,32 +54,6 @@ def test_an_option_that_cannot_be_followed_is_a_usage_error(
     (pytester.path / "notes.txt").write_text("no wheel")
     with pytest.raises(pytest.UsageError, match=re.escape(message)):
         pytester.parseconfigure(NAME, *options)
-
-
-def test_a_check_whose_signature_says_nothing_is_a_usage_error(
-    pytester: pytest.Pytester, run: Run
-) -> None:
-    healthy(pytester.path)
-    (pytester.path / "my_checks.py").write_text(f"{IMPORTS}def mine(wheel): yield ''\n")
-    pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
-    result = run(NAME)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "ERROR: check mine: parameter 'wheel' has no type" in result.errlines
-
-
-def test_a_check_that_breaks_is_one_line_and_the_others_run(
-    pytester: pytest.Pytester, run: Run
-) -> None:
-    healthy(pytester.path)
-    body = "def mine(wheel: Wheel):\n    'Mine.'\n    yield 'one'\n    raise ValueError('a\\nb')\n"
-    (pytester.path / "my_checks.py").write_text(IMPORTS + body)
-    pytester.makepyprojecttoml("[tool.binary_checks]\nchecks = ['my_checks.py']\n")
-    result = run(NAME, "-k", "mine or absolute-search-path")
-    assert result.ret == pytest.ExitCode.INTERNAL_ERROR
-    result.assert_outcomes(errors=1, passed=1, deselected=result.parseoutcomes()["deselected"])
-    broke = "mine broke: ValueError: a\\nb (my_checks.py:8)"
-    assert f"mine: {NAME}: {broke}" in result.outlines
-    assert f"error: {broke} (my_checks)" in result.outlines
 
 
 def test_half_a_character_travels_between_processes(pytester: pytest.Pytester, run: Run) -> None:
@@ -118,17 +94,6 @@ def test_a_program_that_is_no_python_is_an_error_of_one_line(
     result.assert_outcomes(errors=1)
     line = f"import-fails: {NAME}: {program}: not a Python: it made no virtual environment"
     assert line in result.outlines
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="a device that is always full")
-def test_sarif_that_cannot_be_written_is_one_line_and_never_green(
-    pytester: pytest.Pytester, run: Run
-) -> None:
-    healthy(pytester.path)
-    result = run(NAME, "--binary-report", "sarif:/dev/full")
-    assert result.ret == TRY_AGAIN
-    result.stdout.fnmatch_lines(["--binary-report: /dev/full: cannot be written: *"])
-    assert "Traceback" not in result.stdout.str() + result.stderr.str()
 
 
 @pytest.mark.parametrize(
@@ -184,6 +149,10 @@ def test_whatever_an_argument_is_it_is_refused_in_one_line(
         '[options.unexpected-tag]\nexpected = "("',
         f'[options.unexpected-tag]\nexpected = "{"(" * 2_000}"',
         f'[[known_problems]]\ncheck = "{"a" * 5_000}"\nreason = "r"',
+        f'enable = ["{"a" * 5_000}"]',
+        f'"{"k" * 5_000}" = 1',
+        f'[options."{"a" * 5_000}"]',
+        'checks = ["gone.py"]',
     ],
     ids=lambda line: line[:40],
 )
@@ -195,6 +164,6 @@ def test_whatever_a_profile_says_it_is_refused_in_one_line(
     result = run_command("--binary-profile", "own.toml", NAME)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (told,) = (each for each in result.errlines if each)
-    assert told.startswith("binary-checks: profile ")
+    assert told.startswith(("binary-checks: profile ", "binary-checks: checks file gone.py: "))
     assert len(told) <= 520
     assert_harmless(told)

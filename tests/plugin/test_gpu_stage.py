@@ -7,8 +7,6 @@ facts, the profile and all other processes are real.
 from __future__ import annotations
 
 import json
-import os
-import venv
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from fixtures.build_wheel import build_wheel
 from fixtures.gpu.answers import HOST, SOUND, THOROUGH
 from fixtures.installation import find_site, install_by_hand
 from fixtures.slow import slow
-from tests.plugin.conftest import TRY_AGAIN, Run, run_command
+from tests.plugin.conftest import TRY_AGAIN, Run, make_python, run_command
 
 ROOT = Path(__file__).parents[2]
 WORK = ("-m", "gpu", "-rs", "-p", "stand_in", "--binary-sandbox", "off")
@@ -57,9 +55,7 @@ def profile(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("env")
-    venv.create(folder, symlinks=os.name != "nt")
-    return folder.joinpath(*(("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")))
+    return make_python(tmp_path_factory.mktemp("env"))
 
 
 @pytest.fixture
@@ -74,16 +70,12 @@ def given(pytester: pytest.Pytester, profile: str, python: Path) -> list[str]:
     install_by_hand(wheel, python.parents[1])
     pytester.makepyfile(stand_in=PLUGIN.format(root=str(ROOT), profile=profile))
     pytester.syspathinsert()
-    inspect(pytester, wheel)
+    stated = run_command("inspect", wheel, "--json", "--no-symbols").stdout.str()
+    (pytester.path / "facts.json").write_text(f"{stated}\n")
     return [
         *("--binary-installed", profile, "--binary-python", str(python)),
         *("--binary-profile", profile, "--binary-facts", "facts.json"),
     ]
-
-
-def inspect(pytester: pytest.Pytester, wheel: Path) -> None:
-    stated = run_command("inspect", wheel, "--json", "--no-symbols").stdout.str()
-    (pytester.path / "facts.json").write_text(f"{stated}\n")
 
 
 def test_where_all_is_well_it_passes_and_runs_nothing_else(
@@ -205,23 +197,14 @@ def test_one_device_of_several_that_is_broken_is_the_hosts_fault(
 
 
 @pytest.mark.parametrize("profile", ["torch"], indirect=True)
-@pytest.mark.parametrize("how", ["missing", "another version", "another file"])
-def test_on_other_facts_nothing_is_run(
-    pytester: pytest.Pytester, run: Run, given: list[str], python: Path, how: str
+def test_on_the_facts_of_other_files_nothing_is_run(
+    pytester: pytest.Pytester, run: Run, given: list[str], python: Path
 ) -> None:
-    facts = pytester.path / "facts.json"
-    if how == "missing":
-        facts.unlink()
-        said = "facts.json: cannot be read: "
-    elif how == "another version":
-        inspect(pytester, build_wheel(pytester.path / "new", name="torch", version="2.0"))
-        said = "--binary-facts: torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
-    else:
-        record = next(find_site(python.parents[1]).glob("*.dist-info")) / "RECORD"
-        record.write_text(record.read_text() + "torch/more.py,sha256=abc,3\n")
-        said = "--binary-facts: torch-1.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
+    record = next(find_site(python.parents[1]).glob("*.dist-info")) / "RECORD"
+    record.write_text(record.read_text() + "torch/more.py,sha256=abc,3\n")
     result = run(*given, *STAGE, static=False)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     (line,) = (line for line in result.errlines if line)
+    said = "--binary-facts: torch-1.0-cp311-cp311-manylinux_2_17_x86_64.whl (sha256 "
     assert line.startswith(f"ERROR: {said}")
     assert json.loads((pytester.path / "ran.json").read_text())["asked"] == ["list_folders"]

@@ -47,6 +47,7 @@ def test_the_document_has_them_in_a_table_of_its_own_and_is_read_back(tmp_path: 
     text = inspect(tmp_path, "--json", "--device-details")
     document = json.loads(text)
     (details,) = document["device_details"]
+    assert "device_details" not in json.loads(inspect(tmp_path, "--json"))
     assert [group["toolkit"] for group in details["cubins"]] == ["11.8", "13.5", "11.8", "13.5"]
     assert (details["entries"], details["inspected"]) == (7, 7)
     (tmp_path / "facts.json").write_text(text)
@@ -60,7 +61,3 @@ def test_all_code_is_decompressed_for_it_not_a_sample(tmp_path: Path) -> None:
     text = inspect_wheel(build_wheel(tmp_path, members=dict(members)), "--json", "--device-details")
     (details,) = json.loads(text)["device_details"]
     assert (details["entries"], details["inspected"]) == (60, 60)
-
-
-def test_without_the_option_nothing_of_it_is_there(tmp_path: Path) -> None:
-    assert "device_details" not in json.loads(inspect(tmp_path, "--json"))

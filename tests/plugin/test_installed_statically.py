@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from binary_checks.places import list_folders
 from binary_checks.places.running import identify
 from binary_checks.sources.installed import find_installation
 from fixtures.installation import find_site, install_by_hand
-from tests.plugin.conftest import Run, healthy, run_command
+from tests.plugin.conftest import Run, healthy, make_python, run_command
 
 DEBIAN = Path("/usr/lib/python3/dist-packages")
 
@@ -26,18 +24,11 @@ def mark(tmp_path: Path) -> Path:
     return tmp_path / "mark"
 
 
-def make(prefix: Path, **options: bool) -> Path:
-    """Make an environment; gives its interpreter."""
-    venv.create(prefix, symlinks=os.name != "nt", **options)
-    names = ("Scripts", "python.exe") if os.name == "nt" else ("bin", "python")
-    return prefix.joinpath(*names)
-
-
 @pytest.fixture
 def python(tmp_path: Path, mark: Path) -> Path:
     """An interpreter for which a package is installed, and all that runs by itself."""
     prefix = tmp_path / "env"
-    made = make(prefix)
+    made = make_python(prefix)
     site = find_site(prefix)
     install_by_hand(healthy(tmp_path), prefix)
     code = "import pathlib; pathlib.Path({!r}).open('a').write({!r} + ' ')\n"
@@ -122,7 +113,7 @@ def test_what_only_code_adds_is_lost_and_said(
 @pytest.mark.parametrize("option", [True, False])
 def test_the_folders_are_those_that_site_finds(tmp_path: Path, option: bool) -> None:
     """Of a virtual environment with and without the base's packages, and of the base itself."""
-    made = make(tmp_path / "env", system_site_packages=option)
+    made = make_python(tmp_path / "env", system_site_packages=option)
     for python in (made, Path(sys.base_prefix, *made.relative_to(tmp_path / "env").parts)):
         if python.exists():
             alone = list_folders(python, timeout=60, site=False)

@@ -161,6 +161,7 @@ def test_names_in_a_package_command_neither_terminal_nor_build(
     result = run(NAME, *options, *reports)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert_all_harmless(result)
+    assert [line for line in result.outlines if line.startswith("not inspected: demo/\\x1b[31m\\n")]
     for line in (pytester.path / "all.sarif").read_text("utf-8").split("\n"):
         assert_harmless(line)
     tree = ElementTree.parse(pytester.path / "all.xml")

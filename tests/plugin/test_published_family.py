@@ -45,6 +45,9 @@ def test_alone_it_downloads_nothing(index: PackageIndex, run: Run, tmp_path: Pat
     known = (package["name"], package["version"], package["size"])
     assert known == ("demo", "1.0", path.stat().st_size)
     assert "sha256" not in package
+    assert package["provenance"]["metadata"] == "PEP 658"
+    assert "sha256_taken" not in package["provenance"]
+    assert not list((tmp_path / "cache").rglob("*.whl"))
 
 
 @pytest.mark.slow

@@ -191,15 +191,6 @@ def test_facts_of_several_packages_need_a_folder(pytester: pytest.Pytester, run:
     assert len(list((pytester.path / "all").iterdir())) == 2
 
 
-@pytest.mark.parametrize("argument", ["json", "jsn:x"])
-def test_a_report_that_is_none_is_refused_before_anything_runs(
-    pytester: pytest.Pytester, run: Run, argument: str
-) -> None:
-    refused = run(healthy(pytester.path), "--binary-report", argument)
-    assert refused.ret == pytest.ExitCode.USAGE_ERROR
-    refused.stderr.fnmatch_lines([f"ERROR: --binary-report {argument}: *"])
-
-
 LOST = ("--binary-report", "sarif:/proc/all.sarif")
 """A report in a folder that nobody can make."""
 on_linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="only Linux has that folder")

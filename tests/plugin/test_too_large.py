@@ -83,15 +83,3 @@ def test_facts_that_are_stated_tell_of_a_limit_too(pytester: pytest.Pytester, ru
     result = run(NAME, "--binary-facts", "facts.json", "-k", "absolute-search-path")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines([f"absolute-search-path: {NAME}: {EXTENSION}: too large to *"])
-
-
-@pytest.mark.parametrize("factor", ["0", "1025", "-1", "1.5", "true", "'2'", "9" * 400])
-def test_a_factor_that_is_none_is_a_usage_error(
-    pytester: pytest.Pytester, run: Run, factor: str
-) -> None:
-    healthy(pytester.path)
-    (pytester.path / "own.toml").write_text(f"limit_factor = {factor}\n")
-    result = run(NAME, "--binary-profile", "own.toml")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    (line,) = (line for line in result.errlines if line)
-    assert line.startswith("ERROR: profile own.toml:1: limit_factor: ")

@@ -141,12 +141,3 @@ def test_from_python_the_examination_says_it(tmp_path: Path) -> None:
     with examine(healthy(tmp_path)) as examination:
         assert list(judge(examination))
         assert examination.unjudged == ""
-
-
-def test_an_unknown_word_is_refused(pytester: pytest.Pytester, run: Run) -> None:
-    pytester.makepyprojecttoml('[tool.binary_checks]\nunjudged = "ignore"\n')
-    result = run(healthy(pytester.path))
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "profile pyproject.toml:2: unjudged: 'ignore' is neither fail nor accept" in (
-        result.stderr.str()
-    )
