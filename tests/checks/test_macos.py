@@ -129,19 +129,18 @@ def test_what_tags_cannot_say_since_macos_11_is_noted_unless_it_shall_count() ->
     ]
 
 
-@pytest.mark.parametrize("minimum", ["", "0.0"])
-def test_code_that_says_no_macos_is_not_passed(minimum: str) -> None:
+@pytest.mark.parametrize(
+    ("minimum", "tag", "gap"),
+    [
+        ("", "arm64", "its arm64 code does not say which macOS it is built for"),
+        ("0.0", "arm64", "its arm64 code does not say which macOS it is built for"),
+        ("11.0", "riscv64", "this check does not know what macosx_11_0_riscv64 promises"),
+    ],
+)
+def test_code_or_a_tag_that_says_no_macos_is_not_passed(minimum: str, tag: str, gap: str) -> None:
     library = macho_file(minimum_os=minimum, architecture="aarch64")
-    assert list(macos.minimum_os_above_tag(library, _wheel("macosx_11_0_arm64"))) == [
-        NotInspected(sentence="its arm64 code does not say which macOS it is built for")
-    ]
-
-
-def test_a_tag_of_unknown_make_is_not_passed() -> None:
-    library = macho_file(minimum_os="11.0")
-    assert list(macos.minimum_os_above_tag(library, _wheel("macosx_11_0_riscv64"))) == [
-        NotInspected(sentence="this check does not know what macosx_11_0_riscv64 promises")
-    ]
+    found = list(macos.minimum_os_above_tag(library, _wheel(f"macosx_11_0_{tag}")))
+    assert found == [NotInspected(sentence=gap)]
 
 
 @pytest.mark.parametrize("check", [macos.minimum_os_above_tag, macos.not_for_macos])
@@ -150,28 +149,28 @@ def test_wheels_for_other_systems_promise_no_macos(check: Any) -> None:
         list(check(macho_file(minimum_os="26.0"), _wheel("any")))
 
 
-def test_code_for_another_of_apples_systems_is_told() -> None:
-    library = macho_file(platforms=("iossimulator",), architecture="aarch64")
-    assert say(macos.not_for_macos(library, _wheel("macosx_11_0_arm64"))) == [
-        "its arm64 code is for iossimulator: macOS does not load it"
-    ]
-
-
-@pytest.mark.parametrize("platforms", [(), ("macos",), ("macos", "maccatalyst")])
-def test_code_for_macos_is_quiet(platforms: tuple[str, ...]) -> None:
-    library = macho_file(platforms=platforms)
-    assert list(macos.not_for_macos(library, _wheel("macosx_11_0_x86_64"))) == []
+@pytest.mark.parametrize(
+    ("platforms", "found"),
+    [
+        (("iossimulator",), ["its arm64 code is for iossimulator: macOS does not load it"]),
+        ((), []),
+        (("macos",), []),
+        (("macos", "maccatalyst"), []),
+    ],
+)
+def test_code_for_another_of_apples_systems_is_told(
+    platforms: tuple[str, ...], found: list[str]
+) -> None:
+    library = macho_file(platforms=platforms, architecture="aarch64")
+    assert say(macos.not_for_macos(library, MACOS_WHEEL)) == found
 
 
 @pytest.mark.parametrize("platform", ["macosx_11_1_x86_64", "macosx_10_9_arm64"])
 def test_a_tag_that_no_installer_looks_for_is_told(platform: str) -> None:
     sentence = f"no installer looks for {platform}: pip does not know this macOS version"
     assert list(macos.dead_macos_tag(_wheel(platform))) == [Problem(sentence=sentence)]
-
-
-def test_a_dead_tag_beside_one_that_lives_is_noted() -> None:
-    package = _wheel("macosx_10_9_x86_64", "macosx_11_1_x86_64")
-    assert [type(found) for found in macos.dead_macos_tag(package)] == [Note]
+    with_living = _wheel("macosx_11_1_x86_64", "macosx_10_9_x86_64")
+    assert only(Note, macos.dead_macos_tag(with_living))
 
 
 def test_tags_that_installers_look_for_are_quiet() -> None:
@@ -194,17 +193,14 @@ def test_a_search_path_that_is_listed_twice_is_told(sdk: str) -> None:
     assert say(macos.duplicate_rpath(library)) == [
         "has LC_RPATH @loader_path 2 times: macOS 15.4 and later refuse to load it"
     ]
+    differing = replace(library, rpaths=("@loader_path", "@loader_path/.."))
+    assert list(macos.duplicate_rpath(differing)) == []
 
 
 def test_old_files_may_have_a_search_path_twice() -> None:
     library = macho_file(rpaths=("/opt/lib", "/opt/lib"), sdk="11.3")
     sentence = "has LC_RPATH /opt/lib 2 times, which dyld allows in files linked with SDK 11.3"
     assert list(macos.duplicate_rpath(library)) == [Note(sentence=sentence)]
-
-
-def test_search_paths_that_differ_are_quiet() -> None:
-    library = macho_file(rpaths=("@loader_path", "@loader_path/.."), sdk="15.0")
-    assert list(macos.duplicate_rpath(library)) == []
 
 
 @pytest.mark.parametrize(
@@ -242,8 +238,8 @@ def test_a_library_of_macos_that_ends_the_process_is_told(weak: bool) -> None:
 def test_a_plugin_that_no_import_reaches_may_need_what_its_users_have() -> None:
     plugin = macho_file("demo/plugin.dylib", needed=needs("/opt/homebrew/lib/libpq.5.dylib"))
     spare = DispensableObject(path=plugin.path, reason="no import of the package reaches it")
-    (problem,) = macos.needed_outside_system(plugin, replace(ALONE, dispensable=(spare,)))
-    assert isinstance(problem, Problem)
+    linkage = replace(ALONE, dispensable=(spare,))
+    problem = only(Problem, macos.needed_outside_system(plugin, linkage))
     assert problem.level is Level.WARNING
     assert problem.sentence.endswith("; no import of the package reaches it")
 
@@ -280,13 +276,9 @@ def test_arm64_code_without_a_signature_is_told() -> None:
     sentence = "its arm64 code is not signed: macOS refuses to load it"
     assert problem == Problem(path=library.path, sentence=sentence)
     assert problem.command == "codesign --force --sign - {path}"
-
-
-def test_code_for_ios_is_signed_in_its_app() -> None:
-    """As that of pillow's wheels for iOS is."""
-    library = macho_file(architecture="aarch64", platforms=("ios",))
+    ios = replace(library, platforms=("ios",))  # it is signed in its app, as pillow's
     with pytest.raises(NotApplicable, match="nothing says that it is for macOS"):
-        list(macos.unsigned_arm64_code(library, _wheel("ios_13_0_arm64_iphoneos")))
+        list(macos.unsigned_arm64_code(ios, _wheel("ios_13_0_arm64_iphoneos")))
 
 
 @pytest.mark.parametrize(

@@ -93,25 +93,14 @@ def test_a_library_that_code_opens_by_its_name_needs_no_init_function() -> None:
     package = wheel(objects=(elf_file(path, imports=imports),))
     step = Step(name=path, outcome=Ending.LOADER_ERROR, detail="exports no PyInit__inject")
     named = CodeNames(named=frozenset({path}))
-    (note,) = judge(loaded(step), package=package, code=named)
-    assert note == Note(path=path, sentence="loads, but is not a module: code opens it by its name")
+    crashed = Step(name="demo/b.so", outcome=Ending.CRASHED, detail="SIGSEGV")
+    assert judge(loaded(step, crashed), package=package, code=named) == [
+        Note(path=path, sentence="loads, but is not a module: code opens it by its name"),
+        Problem(path="demo/b.so", sentence="crashes: SIGSEGV", cause="crashes: SIGSEGV"),
+    ]
     assert only(Problem, judge(loaded(step), package=package))
     refused = Step(name=path, outcome=Ending.LOADER_ERROR, detail="undefined symbol: f")
     assert only(Problem, judge(loaded(refused), package=package, code=named))
-
-
-def test_a_library_that_code_opens_does_not_hide_the_next_module() -> None:
-    path = "demo/_inject.abi3.so"
-    package = wheel(objects=(elf_file(path, imports=symbols("PyGILState_Ensure")),))
-    steps = (
-        Step(name=path, outcome=Ending.LOADER_ERROR, detail="exports no PyInit__inject"),
-        Step(name="demo/b.so", outcome=Ending.CRASHED, detail="SIGSEGV"),
-    )
-    code = CodeNames(named=frozenset({path}))
-    note, problem = judge(loaded(*steps), package=package, code=code)
-    assert isinstance(note, Note)
-    assert isinstance(problem, Problem)
-    assert (problem.path, problem.sentence) == ("demo/b.so", "crashes: SIGSEGV")
 
 
 @pytest.mark.parametrize("named", ["demo.core._a", "demo/core/_a.abi3.so"])
