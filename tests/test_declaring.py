@@ -56,38 +56,28 @@ def breaks_on_import(wheel: Wheel, report: ImportReport) -> Iterator[str]:
     yield from ()
 
 
-def test_its_id_is_its_name_and_its_family_its_module() -> None:
+def test_its_name_is_its_id_and_calling_it_judges_as_the_function_does() -> None:
     assert needs_a_name.id == "needs-a-name"
     assert needs_a_name.family == __name__.rpartition(".")[2]
     assert repr(needs_a_name) == "<check needs-a-name>"
-
-
-def test_calling_it_judges_as_the_function_does() -> None:
     assert list(needs_a_name(elf_file(name="libx.so"))) == ["is called libx.so"]
     assert list(needs_a_name(elf_file(name="libx.so"), allowed=("libx.so",))) == []
+    assert needs_a_name.enabled
+    assert not leans_on_others.enabled
 
 
-def test_it_runs_on_the_type_of_its_first_parameter() -> None:
+def test_its_parameters_are_what_it_runs_on_other_facts_and_its_options() -> None:
     assert needs_a_name.subjects == (ElfFile, MachOFile)
     assert needs_a_name.judges_objects
-    assert leans_on_others.subjects == (Package,)
-    assert not leans_on_others.judges_objects
-
-
-def test_its_later_parameters_are_other_facts() -> None:
-    assert leans_on_others.facts == ((Package,), (Linkage,))
     assert needs_a_name.facts == ((ElfFile, MachOFile),)
-
-
-def test_one_that_asks_for_a_probes_report_runs_the_package() -> None:
-    assert breaks_on_import.runs_package
-    assert not leans_on_others.runs_package
-
-
-def test_its_options_are_its_keyword_only_parameters() -> None:
     allowed = Option(name="allowed", annotation=tuple[str, ...], default=("",))
     assert needs_a_name.options == {"allowed": allowed}
+    assert leans_on_others.subjects == (Package,)
+    assert not leans_on_others.judges_objects
+    assert leans_on_others.facts == ((Package,), (Linkage,))
     assert leans_on_others.options == {}
+    assert not leans_on_others.runs_package
+    assert breaks_on_import.runs_package, "it asks for the report of a probe"
 
 
 def test_its_docstring_is_taken_apart() -> None:
@@ -96,16 +86,8 @@ def test_its_docstring_is_taken_apart() -> None:
     assert documentation.details == "Plugins need none."
     assert documentation.why == "nobody can link with it,\nand nobody will."
     assert documentation.fix == "give it one."
-
-
-def test_what_a_docstring_leaves_out_is_empty() -> None:
     documentation = read_documentation(leans_on_others)
     assert documentation.why == documentation.fix == ""
-
-
-def test_it_is_on_unless_it_is_declared_off() -> None:
-    assert needs_a_name.enabled
-    assert not leans_on_others.enabled
 
 
 def test_every_check_is_found_once_sorted_by_family() -> None:

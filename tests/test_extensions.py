@@ -20,17 +20,17 @@ from binary_checks.profile import Profile, leave_out_code
 from fixtures.build_elf import build_elf
 from tests.extensions import (
     box_difference,
-    box_kind,
     box_place,
     box_source,
     box_tree,
     list_report,
     rune_format,
+    toy_kind,
 )
 
 TOY_KIND = Path(__file__).parent / "extensions" / "toy_kind.py"
 CHECKS = Path(__file__).parent / "extensions" / "box_checks.py"
-MEMBERS = {"ABOUT": "demo 1.0", "good": "RUNE oak", "bad": "RUNE oak raven"}
+MEMBERS = {"TOY": "demo 1.0", "good": "RUNE oak", "bad": "RUNE oak raven"}
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> None:
     weigh = "tests.extensions.weigh.reader"
     monkeypatch.setattr(objects, "READERS", (*objects.READERS, rune))
     monkeypatch.setattr(trees, "TREES", (*trees.TREES, box_tree))
-    monkeypatch.setattr(packages, "KINDS", (*packages.KINDS, box_kind))
+    monkeypatch.setattr(packages, "KINDS", (*packages.KINDS, toy_kind))
     monkeypatch.setattr(sources, "SOURCES", (box_source, *sources.SOURCES))
     monkeypatch.setattr(places, "PLACES", (box_place.BoxPlace, *places.PLACES))
     monkeypatch.setattr(probes, "PROBES", (*probes.PROBES, weigh))
@@ -50,7 +50,7 @@ def grown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pack(folder: Path, members: dict[str, str]) -> None:
-    box = folder / "boxes" / "demo.box"
+    box = folder / "boxes" / "demo.toy"
     box.parent.mkdir()
     box.write_bytes(box_tree.MAGIC + json.dumps(members).encode())
 
@@ -61,7 +61,7 @@ def test_a_toy_of_each_goes_through_a_whole_run(pytester: pytest.Pytester) -> No
     pytester.makefile(".toml", profile=f"checks = [{str(CHECKS)!r}]")
     options = ("--binary-profile", "profile.toml", "--binary-report", "list:list.txt")
     result = pytester.runpytest_inprocess("box:demo", *options, "--binary-sandbox", "off", "-rA")
-    result.stdout.fnmatch_lines(["unlucky-rune: demo.box: bad: needs raven"])
+    result.stdout.fnmatch_lines(["unlucky-rune: demo.toy: bad: needs raven"])
     listed = dict(line.split(" ", 2)[1:] for line in Path("list.txt").read_text().splitlines())
     assert listed["unlucky-rune"] == "failed"
     assert listed["empty-box"] == "passed"
@@ -71,10 +71,10 @@ def test_a_toy_of_each_goes_through_a_whole_run(pytester: pytest.Pytester) -> No
 
 @pytest.mark.usefixtures("grown")
 def test_its_checks_fail_where_they_should(pytester: pytest.Pytester) -> None:
-    pack(pytester.path, {"ABOUT": "demo 1.0"})
+    pack(pytester.path, {"TOY": "demo 1.0"})
     pytester.makefile(".toml", profile=f"checks = [{str(CHECKS)!r}]")
     result = pytester.runpytest_inprocess("box:demo", "--binary-profile", "profile.toml")
-    result.stdout.fnmatch_lines(["empty-box: demo.box: holds nothing but ABOUT"])
+    result.stdout.fnmatch_lines(["empty-box: demo.toy: holds nothing but TOY"])
 
 
 @pytest.mark.usefixtures("grown")
@@ -83,8 +83,8 @@ def test_two_toys_are_compared_by_differences_of_their_own(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     pack(tmp_path, MEMBERS)
-    later = {"ABOUT": "demo 1.1", "bad": "RUNE oak raven elm"}
-    (tmp_path / "boxes" / "later.box").write_bytes(box_tree.MAGIC + json.dumps(later).encode())
+    later = {"TOY": "demo 1.1", "bad": "RUNE oak raven elm"}
+    (tmp_path / "boxes" / "later.toy").write_bytes(box_tree.MAGIC + json.dumps(later).encode())
     assert main(["diff", "box:demo", "box:later", "--fail-on", "break"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "break: texts: good: was taken out" in lines
@@ -130,40 +130,40 @@ def test_a_kind_that_a_profile_names_is_judged_by_our_checks_of_objects(
     assert package.file_name == "bear.toy"
 
 
-def test_a_healthy_one_passes_the_checks_of_objects(shop: pytest.Pytester) -> None:
+def test_a_healthy_one_passes_the_checks_of_objects_and_is_unknown_without_the_profile(
+    shop: pytest.Pytester,
+) -> None:
     pack_toy(shop.path, "bear 1.0 3")
     result = judge_toy(shop, "-rA")
     result.stdout.fnmatch_lines(["PASSED bear.toy::absolute-search-path"])
     assert result.ret == pytest.ExitCode.OK
-
-
-def test_the_file_of_the_kind_may_have_checks_on_it(shop: pytest.Pytester) -> None:
-    pack_toy(shop.path, "bear 1.0")
-    result = judge_toy(shop)
-    result.stdout.fnmatch_lines(["toy-without-age: bear.toy: TOY states no age"])
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-
-
-def test_the_kind_is_unknown_without_the_profile(shop: pytest.Pytester) -> None:
-    pack_toy(shop.path, "bear 1.0 3")
     result = shop.runpytest_inprocess("bear.toy", "--binary-static")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_a_package_that_the_kind_refuses_is_unfit(shop: pytest.Pytester) -> None:
-    pack_toy(shop.path, "bear")
-    result = judge_toy(shop)
-    result.stdout.fnmatch_lines(["unreadable-package: bear.toy: TOY does not say name and version"])
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-
-
-def test_a_kind_that_fails_at_reading_is_broken_and_the_package_is_not_unfit(
-    shop: pytest.Pytester,
+@pytest.mark.parametrize(
+    ("about", "line", "status"),
+    [
+        ("bear 1.0", "toy-without-age: bear.toy: TOY states no age", pytest.ExitCode.TESTS_FAILED),
+        (
+            "bear",
+            "unreadable-package: bear.toy: TOY does not say name and version",
+            pytest.ExitCode.TESTS_FAILED,
+        ),
+        (
+            "bear 1.0 three",
+            "*kinds file *toy_kind.py: read: ValueError: invalid literal*",
+            OUR_BUG,
+        ),
+    ],
+)
+def test_its_own_check_finds_a_fault_and_its_reader_may_refuse_or_fail(
+    shop: pytest.Pytester, about: str, line: str, status: int
 ) -> None:
-    pack_toy(shop.path, "bear 1.0 three")
+    pack_toy(shop.path, about)
     result = judge_toy(shop)
-    result.stdout.fnmatch_lines(["*kinds file *toy_kind.py: read: ValueError: invalid literal*"])
-    assert result.ret == OUR_BUG
+    result.stdout.fnmatch_lines([line])
+    assert result.ret == status
 
 
 @pytest.mark.parametrize(
@@ -174,6 +174,11 @@ def test_a_kind_that_fails_at_reading_is_broken_and_the_package_is_not_unfit(
         ("import nothing_there", "*tools/toy_kind.py: ModuleNotFoundError: *"),
         ("", "*tools/toy_kind.py: it has no function 'recognises'"),
         ("def recognises(label): ...", "*recognises: it must accept recognises(label, look)"),
+        pytest.param(
+            f"{TOY_KIND.read_text('utf-8')}\ndef recognises(label, look): return label[99]\n",
+            "*: recognises: IndexError: *",
+            id="recognises",
+        ),
     ],
 )
 def test_a_kind_that_cannot_be_loaded_is_one_line(
@@ -186,15 +191,6 @@ def test_a_kind_that_cannot_be_loaded_is_one_line(
         file.write_text(code)
     result = judge_toy(shop)
     result.stderr.fnmatch_lines([f"ERROR: kinds file {line}"])
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-
-
-def test_a_kind_that_fails_at_recognising_is_one_line(shop: pytest.Pytester) -> None:
-    pack_toy(shop.path, "bear 1.0 3")
-    with (shop.path / "tools" / "toy_kind.py").open("a") as file:
-        file.write("\ndef recognises(label, look):\n    return label[99]\n")
-    result = judge_toy(shop)
-    result.stderr.fnmatch_lines(["ERROR: kinds file *: recognises: IndexError: *"])
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 

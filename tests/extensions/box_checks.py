@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from binary_checks import check
-from tests.extensions.box_kind import Boxed
 from tests.extensions.rune_format import RuneFile
+from tests.extensions.toy_kind import Toy
 from tests.extensions.weigh.reader import Weight
 
 
@@ -23,22 +23,22 @@ def unlucky_rune(rune: RuneFile) -> Iterator[str]:
 
 
 @check
-def empty_box(package: Boxed) -> Iterator[str]:
+def empty_box(package: Toy) -> Iterator[str]:
     """A box is empty.
 
     Why: nobody wants one.
     Fix: put something into it.
     """
-    if len(package.texts) < 2:
-        yield "holds nothing but ABOUT"
+    if len(package.members) < 2:
+        yield "holds nothing but TOY"
 
 
 @check
-def heavy_box(package: Boxed, weight: Weight) -> Iterator[str]:
+def heavy_box(package: Toy, weight: Weight) -> Iterator[str]:
     """A box weighs more than it says.
 
     Why: it has to be carried.
     Fix: take something out.
     """
-    if weight.files != len(package.texts):
-        yield f"{weight.files} files lie where {len(package.texts)} were packed"
+    if weight.files != len(package.members):
+        yield f"{weight.files} files lie where {len(package.members)} were packed"

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from binary_checks.declaring import difference
 from binary_checks.model import Change, Severity
-from tests.extensions.box_kind import Boxed
 from tests.extensions.rune_format import RuneFile
+from tests.extensions.toy_kind import Toy
 
 
 @difference
-def texts(old: Boxed, new: Boxed) -> Iterator[Change]:
+def texts(old: Toy, new: Toy) -> Iterator[Change]:
     """What lies in a box."""
-    for name in sorted({*old.texts} - {*new.texts}):
-        yield Change(severity=Severity.BREAK, subject=name, sentence="was taken out")
+    for each in sorted({each.path for each in old.members} - {each.path for each in new.members}):
+        yield Change(severity=Severity.BREAK, subject=each, sentence="was taken out")
 
 
 @difference

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 from binary_checks.model import InstallReport, Package
 from binary_checks.places import HostPlace
-from tests.extensions.box_kind import Boxed
+from tests.extensions.toy_kind import Toy
 
 
 class BoxPlace(HostPlace):
     """Where the members of a box lie as files."""
 
-    serves = (Boxed,)
+    serves = (Toy,)
     spelled = ("venv",)
 
     def _install(self, package: Package) -> InstallReport:
-        assert isinstance(package, Boxed)
-        for name in package.texts:
-            (self.folder / name).write_text(name)
+        assert isinstance(package, Toy)
+        for member in package.members:
+            (self.folder / member.path).write_text(member.path)
         self._target = self._identify(self.settings.python)
         self.limits = replace(self.limits, visible=(self.folder,))
         return InstallReport(python=self._target.name)

@@ -10,4 +10,4 @@ from binary_checks.sources.file import FileSource
 def parse(argument: str, folder: Path) -> FileSource | None:
     if not argument.startswith("box:"):
         return None
-    return FileSource(path=folder / "boxes" / f"{argument.removeprefix('box:')}.box")
+    return FileSource(path=folder / "boxes" / f"{argument.removeprefix('box:')}.toy")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from binary_checks.declaring import gathers
 from binary_checks.model import Place, ProbeReport
-from tests.extensions.box_kind import Boxed
 from tests.extensions.box_place import BoxPlace
+from tests.extensions.toy_kind import Toy
 
 SCRIPT = Path(__file__).with_name("script.py")
 
@@ -21,7 +21,7 @@ class Weight(ProbeReport):
 
 
 @gathers(Weight)
-def weigh(place: Place, package: Boxed) -> Weight:
+def weigh(place: Place, package: Toy) -> Weight:
     assert isinstance(place, BoxPlace)
     place.require_installed(package)
     answer = place.run(SCRIPT, {"folder": str(place.folder)})
