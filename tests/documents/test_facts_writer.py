@@ -6,8 +6,6 @@ import hashlib
 import json
 from typing import Any
 
-import pytest
-
 from binary_checks.documents.facts import record_sha256, write_facts
 from binary_checks.model import (
     Dependency,
@@ -61,7 +59,7 @@ def facts(package: Package = PACKAGE, *, symbols: bool = True) -> dict[str, Any]
     return read
 
 
-def test_the_document_names_its_schema_and_the_package() -> None:
+def test_the_document_names_its_schema_and_the_package_but_no_path_of_this_machine() -> None:
     assert facts()["schema"] == "binary-checks/facts/3"
     package = facts()["package"]
     assert package["name"] == "demo"
@@ -69,9 +67,10 @@ def test_the_document_names_its_schema_and_the_package() -> None:
     assert package["sha256"] == "ab" * 32
     assert package["record_sha256"] == record_sha256(PACKAGE)
     assert package["tags"] == ["cp311-cp311-manylinux_2_17_x86_64"]
+    assert "path" not in package
 
 
-def test_an_object_has_the_models_names_and_no_defaults() -> None:
+def test_an_object_has_the_models_names_no_defaults_and_symbols_that_can_be_left_out() -> None:
     (item,) = facts(symbols=False)["object_files"]
     assert item == {
         "format": "ELF",
@@ -81,15 +80,12 @@ def test_an_object_has_the_models_names_and_no_defaults() -> None:
         "size": 4096,
         "symbol_versions": [{"library": "libc.so.6", "version": "GLIBC_2.17"}],
     }
-
-
-def test_symbols_are_sorted_and_can_be_left_out() -> None:
     (item,) = facts()["object_files"]
     assert item["exports"] == [{"name": "PyInit_b"}]
     assert item["imports"] == [{"name": "abort"}, {"name": "memcpy", "version": "GLIBC_2.14"}]
 
 
-def test_linkage_rows_are_whole_and_sorted() -> None:
+def test_linkage_rows_are_whole_and_sorted_and_what_could_not_be_read_is_named() -> None:
     rows = facts()["linkage"]
     assert [row["needed"] for row in rows] == ["libc.so.6", "libx.so"]
     assert rows[0] == {
@@ -100,9 +96,6 @@ def test_linkage_rows_are_whole_and_sorted() -> None:
         "rule": "system",
     }
     assert (rows[1]["resolved"], rows[1]["rule"]) == (None, "missing")
-
-
-def test_what_could_not_be_read_is_in_it() -> None:
     (malformed,) = facts()["malformed_objects"]
     assert malformed == {"format": "ELF", "offset": 64, "path": "demo/m.so", "reason": "cut off"}
     (unread,) = facts()["unread_objects"]
@@ -117,16 +110,9 @@ def test_device_code_has_all_five_words_always() -> None:
     ]
 
 
-def test_no_path_of_this_machine_is_in_it() -> None:
-    assert "path" not in facts()["package"]
-
-
-def test_a_package_without_objects_or_linkage_is_a_whole_document() -> None:
+def test_the_bytes_are_the_same_each_time_and_ascii_and_whole_without_objects() -> None:
     read = json.loads("".join(write_facts(wheel(), "00", None, symbols=True)))
     assert (read["object_files"], read["linkage"]) == ([], None)
-
-
-def test_the_bytes_are_the_same_each_time_and_ascii() -> None:
     assert text() == text()
     assert text(wheel(metadata=(("Name", "demo"), ("Summary", "für Ärzte")))).isascii()
 
@@ -140,8 +126,5 @@ def test_the_records_hash_is_of_its_rows_in_any_order_without_its_own() -> None:
     expected = hashlib.sha256(b"demo/a.py,,\ndemo/b.py,sha256=x,3").hexdigest()
     assert record_sha256(wheel(record=rows)) == expected
     assert record_sha256(wheel(record=rows[::-1])) == expected
-
-
-@pytest.mark.parametrize("record", [None, ()])
-def test_a_wheel_without_a_record_has_the_hash_of_nothing(record: Any) -> None:
-    assert record_sha256(wheel(record=record)) == hashlib.sha256(b"").hexdigest()
+    for nothing in (None, ()):
+        assert record_sha256(wheel(record=nothing)) == hashlib.sha256(b"").hexdigest()

@@ -45,20 +45,13 @@ ATTEMPT = Attempt(
 )
 
 
-def test_a_plan_is_read_as_it_was_written() -> None:
-    assert read_plan(write_plan(PLAN), "plan.json") == PLAN
-
-
-def test_an_attempt_is_read_as_it_was_written_its_result_too() -> None:
-    assert read_attempt(write_attempt(ATTEMPT), "a.json") == ATTEMPT
+def test_plans_and_attempts_are_read_as_they_were_written_with_their_results() -> None:
+    plan = read_plan(write_plan(PLAN), "plan.json")
+    assert (plan, write_plan(plan)) == (PLAN, write_plan(PLAN))
     without = replace(ATTEMPT, result=None, exit_status=None, signal=9, state=CellState.LOST)
-    assert read_attempt(write_attempt(without), "a.json") == without
-
-
-def test_equal_records_are_the_same_bytes() -> None:
-    again = read_attempt(write_attempt(ATTEMPT), "")
-    assert write_attempt(ATTEMPT) == write_attempt(again)
-    assert write_plan(PLAN) == write_plan(read_plan(write_plan(PLAN), ""))
+    for attempt in (ATTEMPT, without):
+        again = read_attempt(write_attempt(attempt), "a.json")
+        assert (again, write_attempt(again)) == (attempt, write_attempt(attempt))
 
 
 def test_both_are_what_their_schemas_say() -> None:
@@ -80,9 +73,7 @@ def test_both_are_what_their_schemas_say() -> None:
         (b'{"schema": "binary-che', "not JSON"),
         (b"\xff\xfe", "not ASCII at byte 0x0"),
         (b"[]", "not a document binary-checks/"),
-        (b"[" * 100_000, "nested too deeply"),
         (b'{"schema": "binary-checks/facts/1"}', "its schema is 'binary-checks/facts/1', not"),
-        (b'{"a": 1, "a": 2}', "the same key twice"),
     ],
 )
 def test_what_is_cut_or_something_else_is_refused_in_one_line(
@@ -91,18 +82,6 @@ def test_what_is_cut_or_something_else_is_refused_in_one_line(
     with pytest.raises(RecordError, match=f"night=x/y.json: .*{reason}") as raised:
         read(content, "night=x/y.json")
     assert len(str(raised.value)) < 300
-
-
-def test_what_a_newer_version_wrote_is_said_to_be_that() -> None:
-    newer = write_plan(PLAN).replace(b"plan/1", b"plan/2")
-    with pytest.raises(RecordError, match="a newer binary-checks wrote it; update this one"):
-        read_plan(newer, "plan.json")
-
-
-@pytest.mark.parametrize("cut", range(1, 400, 7))
-def test_no_cut_document_is_read(cut: int) -> None:
-    with pytest.raises(RecordError):
-        read_attempt(write_attempt(ATTEMPT)[: -cut - 1], "a.json")
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_tables_of_a_closed_night_never_change(
     ("change", "reason"),
     [
         (lambda content: content[:200], "not JSON"),
-        (lambda content: content.replace(b"attempt/1", b"attempt/2"), "newer"),
+        (lambda content: content.replace(b"attempt/1", b"attempt/2"), "wrote it; update this"),
         (
             lambda content: content.replace(b'"accepted": [{', b'"accepted": [{}, {'),
             "$.result.packages[0].entries[",
