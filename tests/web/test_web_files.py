@@ -98,28 +98,26 @@ def test_a_login_page_is_no_file(index: PackageIndex, client: Client, tmp_path: 
         client.download(url, tmp_path / "y")
 
 
+@pytest.mark.parametrize(
+    ("conduct", "hashed"),
+    [(Conduct(cut_after=300_000), False), (Conduct(etag="", cut_after=400_000), True)],
+    ids=["with a mark of the server", "what a hash will verify"],
+)
 def test_a_download_goes_on_after_every_cut(
-    index: PackageIndex, client: Client, tmp_path: Path
+    index: PackageIndex, client: Client, tmp_path: Path, conduct: Conduct, hashed: bool
 ) -> None:
-    index.conduct["/dl/x.whl"].cut_after = 300_000
+    index.conduct["/dl/x.whl"] = conduct
     seen: list[tuple[int, int]] = []
-    client.download(f"{index.url}/dl/x.whl", tmp_path / "y", progress=lambda *row: seen.append(row))
+    url = f"{index.url}/dl/x.whl"
+    client.download(url, tmp_path / "y", progress=lambda *row: seen.append(row), hashed=hashed)
     assert (tmp_path / "y").read_bytes() == CONTENT
     assert index.sent == len(CONTENT)
     assert seen[-1] == (len(CONTENT), len(CONTENT))
 
 
-def test_what_a_hash_will_verify_goes_on_without_a_mark_of_the_servers(
-    index: PackageIndex, client: Client, tmp_path: Path
-) -> None:
-    index.conduct["/dl/x.whl"] = Conduct(etag="", cut_after=400_000)
-    client.download(f"{index.url}/dl/x.whl", tmp_path / "y", hashed=True)
-    assert (tmp_path / "y").read_bytes() == CONTENT
-    assert index.sent == len(CONTENT)
-
-
-def test_a_download_goes_on_in_another_process(
-    index: PackageIndex, client: Client, tmp_path: Path
+@pytest.mark.parametrize("same", [True, False])
+def test_a_download_goes_on_in_another_process_if_the_file_is_the_same(
+    index: PackageIndex, client: Client, tmp_path: Path, same: bool
 ) -> None:
     url = f"{index.url}/dl/x.whl"
     index.conduct["/dl/x.whl"].cut_after = 300_000
@@ -127,23 +125,12 @@ def test_a_download_goes_on_in_another_process(
         Client(WebSettings(retries=0)).download(url, tmp_path / "y")
     assert 0 < (tmp_path / "y").stat().st_size < len(CONTENT)
     del index.conduct["/dl/x.whl"]
+    if not same:
+        (tmp_path / "x.whl").write_bytes(CONTENT[::-1])
     before = index.sent
     client.download(url, tmp_path / "y")
-    assert (tmp_path / "y").read_bytes() == CONTENT
-    assert index.sent - before < len(CONTENT)
-
-
-def test_what_is_there_of_another_state_is_not_added_to(
-    index: PackageIndex, client: Client, tmp_path: Path
-) -> None:
-    url = f"{index.url}/dl/x.whl"
-    index.conduct["/dl/x.whl"].cut_after = 300_000
-    with pytest.raises(GatherError):
-        Client(WebSettings(retries=0)).download(url, tmp_path / "y")
-    del index.conduct["/dl/x.whl"]
-    (tmp_path / "x.whl").write_bytes(CONTENT[::-1])
-    client.download(url, tmp_path / "y")
-    assert (tmp_path / "y").read_bytes() == CONTENT[::-1]
+    assert (tmp_path / "y").read_bytes() == (tmp_path / "x.whl").read_bytes()
+    assert (index.sent - before < len(CONTENT)) == same
 
 
 def test_a_file_of_another_size_than_the_index_says_is_not_fetched(
