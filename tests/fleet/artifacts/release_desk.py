@@ -20,7 +20,7 @@ from binary_checks.fleet.artifacts import (
 from binary_checks.fleet.store import Store
 from binary_checks.model import Entry, Outcome
 from tests.fleet.artifacts.made_artifacts import make_artifact
-from tests.fleet.artifacts.made_verdicts import configure, entry, make_run, write_run
+from tests.fleet.artifacts.made_verdicts import configure, entry, make_key, make_run, write_run
 
 GATE = '[channels.release]\nfrom = ["test"]\nfamilies = ["linkage"]\n'
 GOOD, BAD = (entry("linkage"),), (entry("linkage", Outcome.FAILED),)
@@ -46,6 +46,11 @@ class Desk:
     def sign_push(self, artifact: Artifact, *keys: object) -> None:
         """What `artifact push --key` adds."""
         keep_push(self.store, artifact, [load_signing_key(str(each)) for each in keys])
+
+    def signed_policy(self, name: str = "ci", more: str = "") -> tuple[Path, str]:
+        """A new key, and a policy that lists it and adds these lines to its gate."""
+        key, public = make_key(self.folder, name)
+        return key, f'[[keys]]\nname = "{name}"\npublic = "{public}"\n{GATE}{more}'
 
     def result(self, artifact: Artifact, *entries: Entry, **said: Any) -> Path:
         known = {"version": artifact.version, "configuration": configure(artifact)}

@@ -250,8 +250,7 @@ def test_a_bucket_promotes_as_a_folder_does(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     desk = Desk(folder=tmp_path, store=store, capsys=capsys)
-    key, public = make_key(tmp_path)
-    policy = f'[[keys]]\nname = "ci"\npublic = "{public}"\n{GATE}'
+    key, policy = desk.signed_policy()
     artifact = desk.push("1.0")
     desk.sign_push(artifact, key)
     assert desk.attest(desk.result(artifact, *GOOD), "--key", key) == 0

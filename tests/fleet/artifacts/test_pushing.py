@@ -64,7 +64,8 @@ def test_a_wheel_is_kept_with_metadata_facts_and_what_it_is(kept: Store, tmp_pat
         "Metadata-Version: 2.4\nName: Demo\nVersion: 1.0\nLicense-Expression: MIT\n"
         "Requires-Python: >=3.9\n"
     )
-    path = make_wheel(tmp_path, metadata=metadata)
+    native = build_elf(needed=("libmkl_rt.so.2", "libgomp.so.1"))
+    path = make_wheel(tmp_path, metadata=metadata, members={EXTENSION: native})
     end = push(kept, path)
     found = end.artifact
     assert end.new
@@ -72,6 +73,8 @@ def test_a_wheel_is_kept_with_metadata_facts_and_what_it_is(kept: Store, tmp_pat
     assert (found.kind, found.project, found.version) == ("wheel", "demo", "1.0")
     assert (found.system, found.architecture, found.python) == ("linux", "x86_64", "3.12")
     assert found.evidence["python"] == "the tag cp312-cp312"
+    assert (found.blas, found.openmp) == ("mkl", "libgomp")
+    assert found.evidence["blas"] == f"{EXTENSION}: needs libmkl_rt.so.2"
     assert found.evidence["commit"] == "--commit"
     assert found.evidence["kind"] == "the file is a wheel"
     assert found.requires_python == ">=3.9"
@@ -81,29 +84,13 @@ def test_a_wheel_is_kept_with_metadata_facts_and_what_it_is(kept: Store, tmp_pat
     assert [each.sha256 for each in list_members(kept, "test")] == [found.sha256]
 
 
-def test_a_build_with_mkl_says_so_with_its_evidence(kept: Store, tmp_path: Path) -> None:
-    members = {
-        "demo/__init__.py": "",
-        EXTENSION: build_elf(needed=("libmkl_rt.so.2", "libgomp.so.1")),
-    }
-    found = push(kept, make_wheel(tmp_path, members=members)).artifact
-    assert (found.blas, found.openmp) == ("mkl", "libgomp")
-    assert found.evidence["blas"] == f"{EXTENSION}: needs libmkl_rt.so.2"
-
-
-def test_pushing_again_is_nothing_and_a_further_channel_is_joined(
+def test_pushing_again_joins_a_further_channel_and_other_bytes_of_that_name_leave_nothing(
     kept: Store, tmp_path: Path
 ) -> None:
     path = make_wheel(tmp_path)
     push(kept, path)
     end = push(kept, path, channels=("test", "nightly"))
-    assert not end.new
-    assert end.joined == ("nightly",)
-    assert end.remarks == ()
-
-
-def test_other_bytes_under_the_name_leave_nothing(kept: Store, tmp_path: Path) -> None:
-    push(kept, make_wheel(tmp_path))
+    assert (end.new, end.joined, end.remarks) == (False, ("nightly",), ())
     before = [each.name for each in kept.names("files/")]
     rebuilt = make_wheel(tmp_path, compression="stored")
     with pytest.raises(ArtifactRefusedError, match="the channel test has other bytes"):
@@ -111,9 +98,11 @@ def test_other_bytes_under_the_name_leave_nothing(kept: Store, tmp_path: Path) -
     assert [each.name for each in kept.names("files/")] == before
 
 
-def test_a_reproducible_build_of_another_commit_is_remarked(kept: Store, tmp_path: Path) -> None:
+def test_the_same_bytes_of_another_commit_or_branch_keep_their_record(
+    kept: Store, tmp_path: Path
+) -> None:
     path = make_wheel(tmp_path)
-    push(kept, path)
+    assert push(kept, path, branch="main").artifact.branch == "main"
     request = PushRequest(given=read_given("d" * 40), folder=tmp_path, channels=("test",))
     end = push_file(kept, path, request)
     assert (end.new, end.artifact.commit) == (False, COMMIT)
@@ -121,11 +110,6 @@ def test_a_reproducible_build_of_another_commit_is_remarked(kept: Store, tmp_pat
         f"the store still names the commit {COMMIT}, although this push states {'d' * 40} for the "
         "same bytes",
     )
-
-
-def test_the_same_bytes_from_another_branch_keep_their_record(kept: Store, tmp_path: Path) -> None:
-    path = make_wheel(tmp_path)
-    assert push(kept, path, branch="main").artifact.branch == "main"
     end = push(kept, path, branch="old")
     assert end.artifact.branch == "main"
     assert end.remarks == (
@@ -145,13 +129,6 @@ def test_a_pull_request_that_is_merged_may_leave_the_same_bytes(
     assert end.remarks == (
         "the store still names the branch none, although this push states main for the same bytes",
     )
-
-
-def test_linking_set_by_hand_is_not_dropped_for_the_same_bytes(kept: Store, tmp_path: Path) -> None:
-    path = make_wheel(tmp_path)
-    push(kept, path)
-    with pytest.raises(ArtifactRefusedError, match="without linked, but this push states static"):
-        push(kept, path, {"linked": "static"})
 
 
 def test_the_commit_that_a_package_says_itself_is_held_against_the_others(
@@ -189,13 +166,14 @@ def test_a_plain_library_is_kept_with_licenses_and_dependencies(
     kept: Store, tmp_path: Path
 ) -> None:
     library = tmp_path / "libfoo.so"
-    library.write_bytes(build_elf(needed=("libbar.so.1",)))
+    library.write_bytes(build_elf(needed=("libbar.so.1", "libc.musl-x86_64.so.1")))
     (tmp_path / "libbar.so.1").write_bytes(build_elf(soname="libbar.so.1"))
     (tmp_path / "LICENSE").write_text("as is")
     companions = read_companions([f"{tmp_path}/LICENSE"], [f"{tmp_path}/libbar.so.1"])
     found = push(kept, library, project="foo", version="1.2", companions=companions).artifact
     assert (found.kind, found.project, found.version) == ("library", "foo", "1.2")
-    assert (found.system, found.architecture) == ("linux", "x86_64")
+    assert (found.system, found.architecture) == ("musllinux", "x86_64")
+    assert found.evidence["system"] == "1 ELF object with musl's libc"
     assert found.evidence["version"] == "set by hand"
     assert [each.path for each in found.companions] == ["dependencies/libbar.so.1",
                                                         "licenses/LICENSE"]  # fmt: skip
@@ -252,7 +230,9 @@ def test_a_second_metadata_that_says_otherwise_is_refused(kept: Store, tmp_path:
         push(kept, path)
 
 
-def test_a_package_that_was_renamed_is_refused(kept: Store, tmp_path: Path) -> None:
+def test_a_package_that_was_renamed_or_names_a_folder_elsewhere_is_refused(
+    kept: Store, tmp_path: Path
+) -> None:
     wheel = make_wheel(tmp_path)
     other = wheel.rename(tmp_path / "other-1.0-cp312-cp312-manylinux_2_28_x86_64.whl")
     with pytest.raises(
@@ -263,14 +243,10 @@ def test_a_package_that_was_renamed_is_refused(kept: Store, tmp_path: Path) -> N
     newer = conda.rename(tmp_path / "demo-2.0-py311h0123abc_0.tar.bz2")
     with pytest.raises(ArtifactRefusedError, match=r"index\.json, which states demo 1\.0"):
         push(kept, newer)
-
-
-def test_a_library_for_musl_is_known_by_what_it_needs(kept: Store, tmp_path: Path) -> None:
-    library = tmp_path / "libfoo.so"
-    library.write_bytes(build_elf(needed=("libc.musl-x86_64.so.1",)))
-    found = push(kept, library).artifact
-    assert found.system == "musllinux"
-    assert found.evidence["system"] == "1 ELF object with musl's libc"
+    package = build_conda(tmp_path, index_changes={"subdir": "../../x"})
+    with pytest.raises(PackageError, match=r"subdir: '../../x' cannot name an object of a store"):
+        push(kept, package)
+    assert [*kept.names("files/")] == []
 
 
 def test_a_variant_of_which_nothing_is_found_is_remarked(kept: Store, tmp_path: Path) -> None:
@@ -280,10 +256,3 @@ def test_a_variant_of_which_nothing_is_found_is_remarked(kept: Store, tmp_path: 
         "its variant is cu130 (set by hand), but no object contains device code or needs a library "
         "of an accelerator",
     )
-
-
-def test_a_package_that_names_a_folder_elsewhere_is_refused(kept: Store, tmp_path: Path) -> None:
-    package = build_conda(tmp_path, index_changes={"subdir": "../../x"})
-    with pytest.raises(PackageError, match=r"subdir: '../../x' cannot name an object of a store"):
-        push(kept, package)
-    assert [*kept.names("files/")] == []

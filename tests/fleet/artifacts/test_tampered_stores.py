@@ -114,8 +114,7 @@ TEXTS = [
 def test_no_field_of_a_document_may_be_changed_after_the_push(
     desk: Desk, name: str, attested: str
 ) -> None:
-    key, public = make_key(desk.folder)
-    policy = f'[[keys]]\nname = "ci"\npublic = "{public}"\n{GATE}'
+    key, policy = desk.signed_policy()
     artifact = desk.push("1.0")
     desk.sign_push(artifact, key)
     result = desk.result(artifact, *GOOD)
@@ -136,8 +135,7 @@ def test_no_field_of_a_document_may_be_changed_after_the_push(
 def test_a_document_that_a_push_with_a_key_made_is_promoted_and_no_other_is_signed(
     desk: Desk,
 ) -> None:
-    key, public = make_key(desk.folder)
-    policy = f'[[keys]]\nname = "ci"\npublic = "{public}"\n{GATE}'
+    key, policy = desk.signed_policy()
     wheel = build_wheel(desk.folder / "dist", tags=("py3-none-any",))
     push = ("push", wheel, "--channel", "test", "--commit", "c" * 40, "--no-index")
     assert desk.do(*push)[0] == 0
@@ -168,15 +166,17 @@ def test_a_push_with_a_key_does_not_believe_the_facts_in_the_store(desk: Desk) -
 
 
 def test_only_a_push_with_a_trusted_key_vouches_for_a_document(desk: Desk) -> None:
-    key, public = make_key(desk.folder)
+    key, policy = desk.signed_policy()
     stranger, _ = make_key(desk.folder, "stranger")
-    policy = f'[[keys]]\nname = "ci"\npublic = "{public}"\n{GATE}'
     artifact = desk.push("1.0")
-    assert desk.attest(desk.result(artifact, *GOOD), "--key", key) == 0
+    for signer in (key, stranger):
+        assert desk.attest(desk.result(artifact, *GOOD), "--key", signer) == 0
     desk.sign_push(artifact, stranger)
     status, out, _ = desk.promote(policy=policy)
     assert (status, desk.released()) == (1, [])
     assert "push the same file with `artifact push --key FILE`" in out
+    (unknown,) = (line for line in out.splitlines() if "/verdicts/" in line)
+    assert "signed by an unknown key (keyid" in unknown
     desk.sign_push(artifact, key)
     assert desk.promote(policy=policy)[0] == 0
     assert verify(desk, "--policy", desk.folder / "policy.toml") == []

@@ -121,16 +121,6 @@ def test_a_table_shows_what_each_build_is(kept: str, capsys: pytest.CaptureFixtu
     }
 
 
-def test_linking_that_the_bytes_contradict_is_refused(
-    kept: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / NAME
-    path.write_bytes(build_elf(needed=("libopencv_core.so.4",)))
-    words = ["push", str(path), "--store", kept, "--project", "mxnet", "--commit", COMMIT]
-    assert ARTIFACT.run([*words, "--set", "linked=static"]) == 1
-    assert "linked: static is set by hand, but" in capsys.readouterr().err
-
-
 # In a channel, one name stands for one file of each variant.
 
 LINUX = {"system": "linux", "architecture": "x86_64", "branch": "main", "commit": COMMIT}
@@ -154,7 +144,7 @@ def fill(desk: Desk) -> list[Artifact]:
     ]
 
 
-def test_ten_variants_of_one_name_are_in_one_channel(desk: Desk) -> None:
+def test_ten_variants_of_one_name_are_in_one_channel_each_for_itself(desk: Desk) -> None:
     made = fill(desk)
     status, said, _ = desk.promote("--where", "project=mxnet")
     assert status == 0
@@ -171,20 +161,11 @@ def test_ten_variants_of_one_name_are_in_one_channel(desk: Desk) -> None:
     assert made[0].object_name.startswith("files/mxnet/1.0,main,linux,x86_64,cpu,static~")
     assert made[0].object_name.endswith(f"/{COMMIT[:12]}/{made[0].sha256}/{NAME}")
     assert desk.do("verify")[0] == 0
-
-
-def test_other_bytes_of_one_variant_are_refused_whatever_their_commit(desk: Desk) -> None:
-    made = fill(desk)
-    assert desk.promote("--where", "project=mxnet")[0] == 0
     other = replace(made[0], sha256="f" * 64, commit="d" * 40)
     with pytest.raises(ArtifactRefusedError, match="has other bytes under that name") as refused:
         join_channel(desk.store, "release", other)
     assert str(refused.value).startswith(f"{NAME} (1.0,main,linux,x86_64,cpu,static): ")
-
-
-def test_a_variant_that_was_changed_or_swapped_is_named(desk: Desk) -> None:
-    made = fill(desk)
-    assert desk.promote("--where", "project=mxnet")[0] == 0
+    # One that is changed, or swapped with another, is named.
     desk.store.delete(made[2].object_name)
     desk.store.create(made[2].object_name, b"others")
     status, said, _ = desk.do("verify")
@@ -202,13 +183,18 @@ def test_a_variant_that_was_changed_or_swapped_is_named(desk: Desk) -> None:
     )
 
 
-def test_one_variant_is_withdrawn(desk: Desk) -> None:
+def test_one_variant_is_withdrawn_by_its_conditions_or_its_path(desk: Desk) -> None:
     made = fill(desk)
-    conditions = "linked=dynamic variant=cu12"
-    words = ("--channel", "test", "--reason", "wrong", "--where", conditions, NAME)
-    status, said, _ = desk.do("withdraw", *words)
+    words = ("withdraw", "--channel", "test", "--reason", "wrong")
+    status, said, _ = desk.do(*words, "--where", "linked=dynamic variant=cu12", NAME)
     assert (status, said) == (0, f"{NAME} (1.0,main,linux,x86_64,cu12,dynamic): withdrawn\n")
     assert list_withdrawn(desk.store, "test") == {made[3].sha256: "wrong"}
+    path = desk.folder / "own" / NAME
+    path.parent.mkdir()
+    path.write_bytes(desk.store.read(made[4].object_name) or b"")
+    status, said, _ = desk.do(*words, path)
+    assert (status, said.count("withdrawn")) == (0, 1)
+    assert list_withdrawn(desk.store, "test").keys() == {made[3].sha256, made[4].sha256}
 
 
 def test_variants_that_differ_never_share_a_folder() -> None:
@@ -218,16 +204,6 @@ def test_variants_that_differ_never_share_a_folder() -> None:
     }
     assert len(folders) == len(VARIANTS) + 4
     assert all(is_safe_part(part) for each in folders for part in each.split("/"))
-
-
-def test_the_path_of_a_file_means_that_variant_alone(desk: Desk) -> None:
-    made = fill(desk)
-    path = desk.folder / "own" / NAME
-    path.parent.mkdir()
-    path.write_bytes(desk.store.read(made[4].object_name) or b"")
-    status, said, _ = desk.do("withdraw", "--channel", "test", "--reason", "wrong", path)
-    assert (status, said.count("withdrawn")) == (0, 1)
-    assert list_withdrawn(desk.store, "test") == {made[4].sha256: "wrong"}
 
 
 def test_a_variant_that_no_store_can_name_is_refused() -> None:
