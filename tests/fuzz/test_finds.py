@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cache
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fixtures.fuzz.finds import KEPT, read, rebuild
-from fixtures.fuzz.seeds import Seed
-from fixtures.fuzz.targets import KINDS, Target
+from fixtures.fuzz.targets import TARGETS, list_seeds
 
-KIND = {kind.name: kind for kind in KINDS}
+BY_NAME = {target.name: target for target in TARGETS}
 FINDS = [(path.stem, find) for path in sorted(KEPT.glob("*.jsonl")) for find in read(path)]
 
 
-def name(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-@cache
-def seeds_of(target: str) -> dict[str, Seed]:
-    return {seed.name: seed for seed in KIND[target].find_seeds(None)}
-
-
-@pytest.fixture(scope="module")
-def judges() -> Iterator[dict[str, Target]]:
-    judges = {target: KIND[target].open() for target in {target for target, _ in FINDS}}
-    yield judges
-    for judge in judges.values():
-        judge.close()
-
-
-@pytest.mark.parametrize(("target", "find"), FINDS, ids=name)
-def test_what_was_found_is_red(
-    judges: dict[str, Target], target: str, find: Mapping[str, Any]
-) -> None:
-    seed = seeds_of(target)[find["seed"]]
+@pytest.mark.parametrize(
+    ("name", "find"), FINDS, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_what_was_found_is_red(name: str, find: Mapping[str, Any], tmp_path: Path) -> None:
+    target = BY_NAME[name]
+    (seed,) = (each for each in list_seeds(target, None) if each.name == find["seed"])
     content = rebuild(find, seed.content)
     assert content != seed.content
-    assert judges[target].problems(seed, content), f"{find['fields']}: {find['said']}"
+    said = f"{find['fields']}: {find['said']}"
+    assert target.find_problems(seed, content, tmp_path), said

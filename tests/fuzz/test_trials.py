@@ -1,98 +1,115 @@
+"""A session of the fuzzer counts what it finds, makes it small, and says so."""
+
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fixtures.fuzz.finds import Find, minimise, read, rebuild, write
+from fixtures.fuzz.finds import minimise, read, rebuild, write
 from fixtures.fuzz.guard import guard
 from fixtures.fuzz.outcomes import End, Opinion, Outcome, weigh
-from fixtures.fuzz.report import is_clean, write_excuses, write_finds, write_table
 from fixtures.fuzz.seeds import Edit, Field, Mutant, Seed
-from fixtures.fuzz.targets import Kind
-from fixtures.fuzz.trials import Tally, Trials
+from fixtures.fuzz.session import Session
+from fixtures.fuzz.targets import Target
 
-SEED = Seed(name="seed", content=bytes(16), fields=(Field("first", 0, 4), Field("second", 8, 4)))
-
-
-class Careless:
-    """Never finds anything, and its oracle refuses what is not 0 in the second field."""
-
-    def __init__(self) -> None:
-        self.asked = Counter({"the second field": 7})
-
-    def problems(self, seed: Seed, content: bytes) -> frozenset[str]:
-        if content[:4] == b"\xff\xff\xff\xff":
-            raise ValueError("first is too large")
-        return frozenset()
-
-    def ask(
-        self, seed: Seed, contents: Sequence[bytes], red: Sequence[bool]
-    ) -> Iterable[Opinion | None]:
-        return [
-            Opinion(accepted=not any(content[8:12]), said="second is not 0") for content in contents
-        ]
-
-    def close(self) -> None:
-        pass
+FIELDS = (Field("first", 0, 4), Field("second", 8, 4))
+SEED = Seed(name="seed", content=bytes(16), fields=FIELDS)
 
 
-def run_trials(batches: int) -> Trials:
-    kind = Kind("toy", 1, lambda _: iter([SEED]), Careless)
-    trials = Trials(kind, [SEED], Careless())
-    for _ in range(batches):
-        trials.run_batch(0, 1, lambda _seed, _number: None)
-    return trials
+def find_seeds(_wheels: Path | None) -> Iterator[Seed]:
+    yield SEED
 
 
-def test_an_injected_silent_pass_is_counted_and_made_small() -> None:
-    tally, finds = run_trials(4).take_news()
-    assert tally["toy", "silent passes", ""] > 10
-    assert not is_clean(tally)
-    silent = [find for find, _ in finds if find.end is End.SILENT]
-    assert all(sum(len(edit.content) for edit in find.edits) == 1 for find in silent)
-    assert all(8 <= find.edits[0].offset < 12 for find in silent)
-    assert silent[0].fields.startswith("second 0x0 -> ")
+def find_nothing(_seed: Seed, content: bytes, _folder: Path) -> frozenset[str]:
+    """Be careless: break on one content, and see nothing in others."""
+    if content[:4] == b"\xff\xff\xff\xff":
+        raise ValueError("first is too large")
+    return frozenset()
 
 
-def test_it_is_known_how_often_who_was_asked() -> None:
-    trials = run_trials(1)
-    assert trials.take_news()[0]["toy", "asked", "the second field"] == 7
-    assert trials.take_news()[0]["toy", "asked", "the second field"] == 0
+def die(_seed: Seed, _content: bytes, _folder: Path) -> frozenset[str]:
+    os._exit(9)
 
 
-def test_an_exception_of_ours_is_counted_and_located() -> None:
-    tally, finds = run_trials(4).take_news()
-    assert tally["toy", "exceptions", ""] > 0
-    (said, *_) = (find.said for find, _ in finds if find.end is End.EXCEPTION)
-    assert said == "ValueError: first is too large (elsewhere)"
+def ask(content: bytes, _red: bool, _folder: Path) -> Opinion:
+    return Opinion(accepted=not any(content[8:12]), said="second is not 0")
+
+
+def run(
+    out: Path, find_problems: Callable[[Seed, bytes, Path], frozenset[str]] = find_nothing
+) -> Session:
+    session = Session(out=out)
+    session.run([Target("toy", 1, find_seeds, find_problems, ask)], seconds=0.5, first=0, jobs=2)
+    return session
+
+
+def test_a_silent_pass_and_an_exception_are_counted_and_made_small(tmp_path: Path) -> None:
+    session = run(tmp_path)
+    assert not session.is_clean
+    assert session.ends["toy", End.SILENT] > 10
+    assert session.ends["toy", End.EXCEPTION] > 0
+    finds = {find.end: find for find in session.finds.values()}
+    (edit,) = finds[End.SILENT].edits
+    assert (edit.offset in range(8, 12), len(edit.content)) == (True, 1)
+    assert finds[End.SILENT].fields.startswith("second 0x0 -> ")
+    assert finds[End.EXCEPTION].said == "ValueError: first is too large (elsewhere)"
+    kept = read(tmp_path / "finds" / "toy.jsonl")
+    assert len(kept) == len(session.finds) == 2
+    (silent,) = (each for each in kept if each["said"] == "second is not 0")
+    content = bytearray(16)
+    content[edit.offset] = edit.content[0]
+    assert rebuild(silent, SEED.content) == content
+    whole = replace(finds[End.SILENT], whole=b"an archive")
+    assert rebuild(read(write(whole, SEED, tmp_path))[0], b"") == b"an archive"
+    text = session.format_figures()
+    assert f"## {session.ends['toy', End.SILENT]} toy silent passes: second 0x0 -> " in text
+    assert "- said: second is not 0\n" in text
+
+
+def test_a_process_that_dies_is_reported_with_what_it_tried(tmp_path: Path) -> None:
+    session = run(tmp_path, die)
+    assert not session.is_clean
+    assert "A process died while it tried one of these: toy: seed, mutants from 0 on" in (
+        session.format_figures()
+    )
+
+
+def test_the_table_has_a_row_for_each_target() -> None:
+    session = Session()
+    session.ends = Counter(
+        {
+            ("elf", End.SILENT): 2,
+            ("elf", End.BOTH_RED): 1500,
+            ("elf", End.EXPLAINED): 3,
+            ("pe", End.RED_ALONE): 4,
+        }
+    )
+    _, _, elf, pe = session.format_figures().splitlines()
+    assert elf == "| elf | 1,505 | 0 | 0 | 0 | 2 | 3 | 1,505 | 1,500 | 0 | 0 |"
+    assert pe == "| pe | 4 | 0 | 0 | 0 | 0 | 0 | 0 | 4 | 0 | 4 |"
 
 
 def test_a_find_made_small_ends_as_the_mutant_did() -> None:
-    mutant = Mutant(
-        seed=SEED,
-        number=1,
-        damage="",
-        edits=(Edit(0, b"\1\2\3\4\5\6\7"), Edit(9, b"\7\7")),
-        size=14,
-    )
+    edits = (Edit(0, b"\1\2\3\4\5\6\7"), Edit(9, b"\7\7"))
+    mutant = Mutant(seed=SEED, number=1, damage="", edits=edits, size=14)
 
     def judge(content: bytes) -> Outcome:
         return Outcome(end=End.SILENT if content[10:11] == b"\7" else End.BOTH_GREEN)
 
-    content, edits, size = minimise(mutant, Outcome(end=End.SILENT), judge)
-    assert (edits, size) == ((Edit(10, b"\7"),), 16)
-    assert content == bytes(10) + b"\7" + bytes(5)
+    assert minimise(mutant, Outcome(end=End.SILENT), judge) == ((Edit(10, b"\7"),), 16)
 
 
 @pytest.mark.parametrize(
     ("red", "opinion", "end"),
     [
         (False, Opinion(accepted=False), End.SILENT),
-        (False, Opinion(accepted=False, excuse="code ran"), End.EXPLAINED),
-        (True, Opinion(accepted=False, excuse="code ran"), End.BOTH_RED),
+        (False, Opinion(accepted=False, excused=True), End.EXPLAINED),
+        (True, Opinion(accepted=False, excused=True), End.BOTH_RED),
         (True, Opinion(accepted=True), End.RED),
         (False, Opinion(accepted=True), End.BOTH_GREEN),
         (False, None, End.GREEN_ALONE),
@@ -125,52 +142,3 @@ def test_too_much_memory_is_told_from_other_exceptions() -> None:
     outcome = guard(gather)
     assert isinstance(outcome, Outcome)
     assert outcome.end is End.MEMORY
-
-
-def test_a_kept_find_makes_its_mutant_again(tmp_path: Path) -> None:
-    find = Find(
-        target="toy",
-        seed="seed",
-        edits=(Edit(8, b"\7"),),
-        size=12,
-        end=End.SILENT,
-        fields="second 0x0 -> 0x7",
-        said="second is not 0",
-        number=3,
-    )
-    (document,) = read(write(find, SEED, tmp_path))
-    assert rebuild(document, SEED.content) == bytes(8) + b"\7" + bytes(3)
-    assert document["fields"] == "second 0x0 -> 0x7"
-
-
-def test_mutants_on_which_something_new_is_said_become_seeds() -> None:
-    trials = run_trials(4)
-    assert len(trials.seeds) > 1
-    assert all(seed.origin is SEED for seed in trials.seeds[1:])
-
-
-def test_the_table_has_a_row_a_target_and_one_for_all() -> None:
-    tally = Tally(
-        {
-            ("elf", "silent passes", ""): 2,
-            ("elf", "red, refused", ""): 1500,
-            ("elf", "explained", "its own code ran"): 3,
-            ("pe", "red, not asked", ""): 4,
-            ("pe", "asked", "wine"): 9,
-        }
-    )
-    _, _, elf, pe, every = write_table(tally).splitlines()
-    assert elf == "| elf | 1,505 | 0 | 0 | 0 | 2 | 3 | 1,505 | 1,500 | 0 | 0 |"
-    assert pe == "| pe | 4 | 0 | 0 | 0 | 0 | 0 | 0 | 4 | 0 | 4 |"
-    assert every.startswith("| all | 1,509 |")
-    assert write_excuses(tally).splitlines() == [
-        "- pe: 9 questions to wine",
-        "- elf: 3 explained: its own code ran",
-    ]
-
-
-def test_finds_are_listed_by_what_was_damaged() -> None:
-    _, finds = run_trials(4).take_news()
-    text = write_finds(find for find, _ in finds)
-    assert "silent passes: second N -> N" in text
-    assert "said: second is not 0" in text
