@@ -185,41 +185,32 @@ def test_import_fails_names_what_the_wheel_lacks(missing: dict[str, str], lack: 
     ("missing", "paths", "lack"),
     [
         (
-            "demo._core",
+            {"missing_module": "demo._core"},
             ("_core.abi3.so",),
             "demo._core is not in the wheel, which has _core.abi3.so",
         ),
-        ("demo._core", ("demo/lib_core.so",), ", which has demo/lib_core.so"),
-        ("demo.inner", ("inner.py",), ", which has inner.py"),
-        ("demo.inner", ("inner.py", "tests/inner.py"), ""),
+        ({"missing_module": "demo._core"}, ("demo/lib_core.so",), ", which has demo/lib_core.so"),
+        ({"missing_module": "demo.inner"}, ("inner.py",), ", which has inner.py"),
+        ({"missing_module": "demo.inner"}, ("inner.py", "tests/inner.py"), ""),
+        (
+            {"missing_file": "demo/table.json"},
+            ("data/table.json",),
+            "import demo raises x: demo/table.json is not in the wheel, which has data/table.json",
+        ),
     ],
 )
-def test_import_fails_names_the_file_that_has_the_module_under_another_path(
-    missing: str, paths: tuple[str, ...], lack: str
+def test_import_fails_names_the_file_that_lies_under_another_path(
+    missing: dict[str, str], paths: tuple[str, ...], lack: str
 ) -> None:
     exported = symbols("PyInit__core")
     objects = tuple(elf_file(path, exports=exported) for path in paths if path.endswith(".so"))
     package = wheel(members=tuple(map(member, ("demo/__init__.py", *paths))), objects=objects)
-    step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_module=missing)
-    problem = only(
-        Problem,
-        import_fails(ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS, ALONE),
-    )
+    report = imported(outcome=Ending.RAISED, detail="x", **missing)
+    problem = only(Problem, import_fails(report, package, NO_OBJECTS, ALONE))
     end = f"{lack} instead" if lack else "demo.inner is not in the wheel"
     assert problem.sentence.endswith(end)
     where = "put the file where the code looks for it"
     assert problem.fix == (where if lack else "include the module or the file in the package")
-
-
-def test_import_fails_names_a_file_that_lies_elsewhere() -> None:
-    package = wheel(members=tuple(map(member, ("demo/__init__.py", "data/table.json"))))
-    step = Step(name="demo", outcome=Ending.RAISED, detail="x", missing_file="demo/table.json")
-    problem = only(
-        Problem,
-        import_fails(ImportReport(python=PYTHON, steps=(step,)), package, NO_OBJECTS, ALONE),
-    )
-    there = "demo/table.json is not in the wheel, which has data/table.json instead"
-    assert problem.sentence == f"import demo raises x: {there}"
 
 
 def test_import_fails_does_not_look_at_what_needs_an_extra() -> None:
@@ -239,9 +230,6 @@ def test_import_exits_badly_fires_after_a_good_import() -> None:
     report = imported(outcome=Ending.CRASHED, detail="SIGABRT", finished=True)
     expected = ["import demo succeeds, and the process then crashes: SIGABRT"]
     assert say(import_exits_badly(report)) == expected
-
-
-def test_import_exits_badly_is_quiet_on_a_good_end() -> None:
     assert list(import_exits_badly(imported())) == []
 
 
@@ -267,17 +255,10 @@ def test_what_an_import_did_counts_when_its_process_ends_badly_afterwards() -> N
     assert list(import_changes_directory(report)) == []
 
 
-def test_import_changes_directory_fires() -> None:
-    report = imported(directory_changed="/")
-    assert say(import_changes_directory(report)) == ["import demo leaves the process in /"]
-
-
-def test_import_changes_directory_fires_on_an_import_that_fails_then() -> None:
-    report = imported(outcome=Ending.RAISED, directory_changed="/")
-    assert say(import_changes_directory(report)) == ["import demo leaves the process in /"]
-
-
-def test_import_changes_directory_is_quiet_when_it_stays() -> None:
+def test_import_changes_directory_fires_whether_the_import_fails_then_or_not() -> None:
+    for outcome in (Ending.OK, Ending.RAISED):
+        report = imported(outcome=outcome, directory_changed="/")
+        assert say(import_changes_directory(report)) == ["import demo leaves the process in /"]
     assert list(import_changes_directory(imported())) == []
 
 
@@ -334,17 +315,11 @@ def test_shadowed_import_fires_on_another_file_and_on_other_contents() -> None:
         "import demo finds demo/__init__.py with different contents than in the wheel"
     ]
     assert say(shadowed_import(removed, package)) == ["import demo removes demo/__init__.py"]
-
-
-def test_shadowed_import_is_quiet_on_the_file_of_the_wheel() -> None:
-    item = member("demo/__init__.py", b"1")
-    report = imported(origin=item.path, origin_sha256=item.sha256)
-    assert list(shadowed_import(report, wheel(members=[item]))) == []
-
-
-def test_an_import_that_names_no_file_is_not_inspected() -> None:
+    item = package.members[0]
+    own = imported(origin=item.path, origin_sha256=item.sha256)
+    assert list(shadowed_import(own, package)) == []
     sentence = "import demo does not say which file it found"
-    assert list(shadowed_import(imported(), wheel())) == [NotInspected(sentence=sentence)]
+    assert list(shadowed_import(imported(), package)) == [NotInspected(sentence=sentence)]
 
 
 @pytest.mark.parametrize("version", ["1.1", "1.0+cpu", "unknown"])
@@ -381,16 +356,10 @@ def test_gil_enabled_again_fires_and_names_the_module() -> None:
     assert said.sentence == "import demo re-enables the GIL"
 
 
-def test_gil_enabled_again_is_quiet_while_it_is_away() -> None:
+def test_gil_enabled_again_is_for_free_threaded_interpreters_whose_import_succeeds() -> None:
     assert list(gil_enabled_again(imported(gil_enabled=False))) == []
-
-
-def test_gil_enabled_again_is_not_for_interpreters_that_always_have_one() -> None:
     with pytest.raises(NotApplicable):
         list(gil_enabled_again(imported(gil_enabled=None)))
-
-
-def test_a_free_threaded_import_that_crashed_is_not_inspected() -> None:
     step = Step(name="demo", outcome=Ending.CRASHED)
     report = ImportReport(python="CPython 3.13.1 free-threaded", steps=(step,))
     assert list(gil_enabled_again(report)) == [UNFINISHED]
@@ -405,5 +374,5 @@ def test_a_fault_of_another_judged_package_is_not_reported_a_second_time() -> No
     ]
     assert only(Problem, import_fails(report, wheel(), NO_OBJECTS, ALONE))
     own = imported(outcome=Ending.LOADER_ERROR, detail=f"{refused} (demo/__init__.py:1)")
-    (problem,) = import_fails(own, wheel(members=(member("demo/__init__.py"),)), NO_OBJECTS, both)
-    assert isinstance(problem, Problem)
+    package = wheel(members=(member("demo/__init__.py"),))
+    assert only(Problem, import_fails(own, package, NO_OBJECTS, both))

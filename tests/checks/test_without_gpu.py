@@ -100,13 +100,10 @@ def test_unusable_without_gpu_fires_however_it_ends(
     assert say([found])[0].startswith(sentence)
 
 
-def test_unusable_without_gpu_fires_on_a_bad_end_after_all_was_answered() -> None:
+def test_unusable_without_gpu_fires_on_a_bad_end_after_all_was_answered_alone() -> None:
     ended = report(outcome=Ending.CRASHED, detail="SIGABRT", finished=True)
     expected = "without a GPU, import demo succeeds, and the process crashes: SIGABRT"
     assert say(unusable_without_gpu(ended)) == [expected]
-
-
-def test_unusable_without_gpu_is_quiet_on_a_clean_end() -> None:
     fine = report(libraries=("nvidia/cuda_runtime/lib/libcudart.so.12", "/usr/lib/libc.so.6"))
     assert list(unusable_without_gpu(fine)) == []
 
@@ -122,26 +119,18 @@ def test_a_driver_a_gpu_or_a_toolkit_that_cannot_be_hidden_leaves_a_gap() -> Non
 
 
 @pytest.mark.parametrize(
-    ("found", "sentence"),
+    ("asked", "answer", "sentence"),
     [
-        (said(AVAILABLE, True), "without a GPU, demo.is_available() is True"),
-        (said(AVAILABLE, None), "without a GPU, demo.is_available() is None"),
-        (
-            said(AVAILABLE, error=NO_DRIVER),
-            f"without a GPU, demo.is_available() raises {NO_DRIVER}",
-        ),
+        (ASK_AVAILABLE, said(AVAILABLE, True), f"{AVAILABLE} is True"),
+        (ASK_AVAILABLE, said(AVAILABLE, None), f"{AVAILABLE} is None"),
+        (ASK_AVAILABLE, said(AVAILABLE, error=NO_DRIVER), f"{AVAILABLE} raises {NO_DRIVER}"),
+        (ASK_DEVICES, said(DEVICES, 1), f"{DEVICES} is 1"),
     ],
 )
-def test_gpu_claimed_without_one_fires(found: CudaReport, sentence: str) -> None:
-    assert say(gpu_claimed_without_one(found, ASK_AVAILABLE)) == [sentence]
-
-
-def test_gpu_claimed_without_one_fires_on_devices() -> None:
-    found = list(gpu_claimed_without_one(said(DEVICES, 1), ASK_DEVICES))
-    assert say(found) == ["without a GPU, demo.device_count() is 1"]
-
-
-def test_gpu_claimed_without_one_is_quiet_on_no() -> None:
+def test_gpu_claimed_without_one_fires(
+    asked: CudaRequest, answer: CudaReport, sentence: str
+) -> None:
+    assert say(gpu_claimed_without_one(answer, asked)) == [f"without a GPU, {sentence}"]
     honest = report(Answer(question=AVAILABLE, value=False), Answer(question=DEVICES, value=0))
     assert list(gpu_claimed_without_one(honest, BOTH)) == []
 
@@ -155,12 +144,9 @@ def test_missing_gpu_misreported_fires_on_silence_and_on_another_error() -> None
     assert say(missing_gpu_misreported(other, ASK_USE, expected=("RuntimeError: Found no",))) == [
         "without a GPU, demo.zeros(1) raises KeyError: 0, which is none of the expected errors"
     ]
-
-
-def test_missing_gpu_misreported_is_quiet_on_the_documented_error() -> None:
     expected = ("AssertionError: not compiled", "RuntimeError: Found no NVIDIA driver")
-    found = missing_gpu_misreported(said(USE, error=NO_DRIVER), ASK_USE, expected=expected)
-    assert list(found) == []
+    documented = said(USE, error=NO_DRIVER)
+    assert list(missing_gpu_misreported(documented, ASK_USE, expected=expected)) == []
 
 
 def judge_version(
@@ -170,31 +156,26 @@ def judge_version(
     return list(cuda_version_misreported(answered, package, ASK_VERSION, stated, **options))
 
 
-def test_cuda_version_misreported_fires_on_another_cuda_than_the_label_says() -> None:
-    said_other = said(VERSION, "12.8")
-    assert say(judge_version(said_other, CUDA)) == [
-        "demo.cuda_version is '12.8', but the version label +cu126 says CUDA 12.6"
-    ]
-    assert say(judge_version(said_other, CPU)) == [
-        "demo.cuda_version is '12.8', but the version label +cpu says no CUDA"
-    ]
-    assert say(judge_version(said(VERSION), CUDA)) == [
-        "demo.cuda_version is None, but the version label +cu126 says CUDA 12.6"
-    ]
-    assert say(judge_version(said_other, wheel(), expected="13.0")) == [
-        "demo.cuda_version is '12.8', expected 13.0"
-    ]
-    assert say(judge_version(said(VERSION, error="A: b"), wheel())) == [
-        "demo.cuda_version raises A: b"
-    ]
+NAMED = wheel("demo_cuda12x-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
 
 
-def test_cuda_version_misreported_fires_on_another_cuda_than_the_name_says() -> None:
-    named = wheel("demo_cuda12x-1.0-cp311-cp311-manylinux_2_17_x86_64.whl")
-    assert say(judge_version(said(VERSION, "13.0"), named)) == [
-        f"demo.cuda_version is '13.0', but the name {named.name} says CUDA 12"
-    ]
-    assert judge_version(said(VERSION, "12.9"), named) == []
+@pytest.mark.parametrize(
+    ("package", "answer", "expected", "sentence"),
+    [
+        (CUDA, {"value": "12.8"}, "", "is '12.8', but the version label +cu126 says CUDA 12.6"),
+        (CPU, {"value": "12.8"}, "", "is '12.8', but the version label +cpu says no CUDA"),
+        (CUDA, {}, "", "is None, but the version label +cu126 says CUDA 12.6"),
+        (wheel(), {"value": "12.8"}, "13.0", "is '12.8', expected 13.0"),
+        (wheel(), {"error": "A: b"}, "", "raises A: b"),
+        (NAMED, {"value": "13.0"}, "", f"is '13.0', but the name {NAMED.name} says CUDA 12"),
+    ],
+)
+def test_cuda_version_misreported_fires_on_another_cuda_than_label_name_or_profile_say(
+    package: Wheel, answer: dict[str, Any], expected: str, sentence: str
+) -> None:
+    options = {"expected": expected} if expected else {}
+    found = judge_version(said(VERSION, **answer), package, **options)
+    assert say(found) == [f"{VERSION} {sentence}"]
 
 
 def test_cuda_version_misreported_fires_on_all_else_that_states_one() -> None:
@@ -230,6 +211,7 @@ def test_cuda_version_misreported_is_quiet_when_they_agree() -> None:
     """A newer runtime of the same major version serves a build."""
     assert judge_version(said(VERSION, "12.6"), CUDA) == []
     assert judge_version(said(VERSION, None), CPU) == []
+    assert judge_version(said(VERSION, "12.9"), NAMED) == []
     assert judge_version(said(VERSION, "13.0"), wheel(), expected="13") == []
     runtime = LibraryVersions(name="cudart", compiled="12.6", loaded="12.9", installed="12.9.79")
     assert judge_version(replace(said(VERSION, "12.6"), versions=(runtime,)), CUDA) == []
@@ -253,10 +235,6 @@ def test_the_same_for_rocm(answer: str | None, label: str, sentences: list[str])
     assert [str(each)[: len(start)] for each, start in zip(say(found), sentences, strict=True)] == [
         *sentences
     ]
-
-
-def test_a_build_for_cuda_says_nothing_of_rocm() -> None:
-    asked = CudaRequest(rocm=Code("demo.hip"))
     with pytest.raises(NotApplicable, match="not for ROCm"):
         list(rocm_version_misreported(said("demo.hip"), CUDA, asked, StatedToolkits()))
 
@@ -280,6 +258,9 @@ def test_cuda_architectures_misreported_fires_on_what_no_object_has() -> None:
         "demo.arch_flags() names compute_90, for which no object of the package has code",
         "demo.arch_flags() names sm_80, for which no object of the package has code",
     ]
+    for broken, how in (({"value": None}, "is None, not a list"), ({"error": "E"}, "raises")):
+        (line,) = cuda_architectures_misreported(said(FLAGS, **broken), BUILT, ASK_FLAGS)
+        assert how in str(line)
 
 
 def test_cuda_architectures_misreported_fires_on_what_it_leaves_out() -> None:
@@ -302,15 +283,6 @@ def test_cuda_architectures_misreported_fires_on_what_it_leaves_out() -> None:
     ]
     whole = said(FLAGS, "sm_90 compute_120")
     assert list(cuda_architectures_misreported(whole, built, ASK_FLAGS)) == []
-
-
-def test_cuda_architectures_misreported_fires_on_no_list() -> None:
-    for broken, how in (
-        (said(FLAGS, None), "is None, not a list"),
-        (said(FLAGS, error="E"), "raises"),
-    ):
-        (line,) = cuda_architectures_misreported(broken, BUILT, ASK_FLAGS)
-        assert how in str(line)
 
 
 def test_cuda_architectures_misreported_is_quiet_when_all_are_there() -> None:
