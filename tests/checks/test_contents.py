@@ -43,18 +43,14 @@ from fixtures.values import elf_file, member, only, pe_file, wheel
 
 
 def test_bytecode_is_a_problem() -> None:
-    package = wheel(members=[member("demo/__pycache__/a.cpython-311.pyc"), member("demo/a.py")])
-    assert list(bytecode_in_wheel(package)) == [
+    folder = member("demo/x.pyc/", mode=0o40755)
+    others = [member("demo/__pycache__/a.cpython-311.pyc"), member("demo/a.py"), folder]
+    assert list(bytecode_in_wheel(wheel(members=others))) == [
         Problem(
             path="demo/__pycache__/a.cpython-311.pyc",
             sentence="is compiled for one interpreter; installers compile their own",
         )
     ]
-
-
-def test_sources_and_folders_are_no_bytecode() -> None:
-    folder = member("demo/x.pyc/", mode=0o40755)
-    assert list(bytecode_in_wheel(wheel(members=[member("demo/a.py"), folder]))) == []
 
 
 @pytest.mark.parametrize(
@@ -74,15 +70,14 @@ def test_litter_is_a_problem(path: str, name: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", ["demo/template/.gitignore", "demo/Templates/new/a/.gitkeep"])
-def test_a_template_of_new_projects_may_contain_files_for_git(path: str) -> None:
-    assert list(version_control_litter(wheel(members=[member(path)]))) == []
-
-
 @pytest.mark.parametrize(
-    "path", ["cmake/CPack.DS_Store.in", "demo/.git_archival.txt", "demo/git.py", "demo/.gitlab.py"]
+    "path",
+    [
+        *("cmake/CPack.DS_Store.in", "demo/.git_archival.txt", "demo/git.py", "demo/.gitlab.py"),
+        *("demo/template/.gitignore", "demo/Templates/new/a/.gitkeep"),  # of new projects
+    ],
 )
-def test_names_that_resemble_litter_are_quiet(path: str) -> None:
+def test_names_that_resemble_litter_and_files_for_git_in_templates_are_quiet(path: str) -> None:
     assert list(version_control_litter(wheel(members=[member(path)]))) == []
 
 
@@ -119,35 +114,25 @@ def test_such_folders_elsewhere_are_quiet(path: str) -> None:
     assert list(stray_top_level_folder(wheel(members=[member(path)]))) == []
 
 
-def test_a_text_or_source_beside_the_package_is_a_problem() -> None:
-    members = [member("LICENSE"), member("mdb.c"), member("demo/mdb.c"), member("demo.jar")]
-    found = list(stray_top_level_folder(wheel(members=members)))
-    assert [each.path for each in found if isinstance(each, Problem)] == ["LICENSE", "mdb.c"]
-
-
-def test_an_init_file_in_no_folder_is_a_problem() -> None:
+def test_an_init_file_a_text_or_a_source_in_no_folder_is_a_problem() -> None:
     package = wheel(members=map(member, ("__init__.py", "demo/__init__.py")))
     sentence = "no import executes it at the top level of site-packages, only in a folder"
     assert list(stray_top_level_folder(package)) == [Problem(path="__init__.py", sentence=sentence)]
+    others = wheel(members=map(member, ("LICENSE", "mdb.c", "demo/mdb.c", "demo.jar")))
+    assert [each.path for each in stray_top_level_folder(others)] == ["LICENSE", "mdb.c"]
 
 
-def test_names_that_differ_in_case_alone_are_a_problem() -> None:
-    members = [member("demo/a.py"), member("demo/A.py"), member("demo/b.py")]
-    package = wheel("demo-1.0-py3-none-any.whl", members=members)
+@pytest.mark.parametrize(
+    ("tags", "kind"),
+    [("py3-none-any", Problem), ("py3-none-manylinux_2_17_x86_64", Note)],  # nobody has macOS there
+)
+def test_names_that_differ_in_case_alone_are_a_problem(
+    tags: str, kind: type[Problem | Note]
+) -> None:
+    paths = ("demo/a.py", "demo/A.py", "demo/b.py", "demo/b.py", "Demo2/a.py")
+    package = wheel(f"demo-1.0-{tags}.whl", members=map(member, paths))
     sentence = "differs only in case from demo/A.py: macOS and Windows keep only one"
-    assert list(case_collision(package)) == [Problem(path="demo/a.py", sentence=sentence)]
-
-
-def test_names_that_differ_in_case_alone_are_noted_where_nobody_has_macos_or_windows() -> None:
-    for_linux = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
-    package = wheel(for_linux, members=[member("demo/a.py"), member("demo/A.py")])
-    sentence = "differs only in case from demo/A.py: macOS and Windows keep only one"
-    assert list(case_collision(package)) == [Note(path="demo/a.py", sentence=sentence)]
-
-
-def test_different_names_do_not_collide() -> None:
-    package = wheel(members=[member("demo/a.py"), member("demo/a.py"), member("Demo2/a.py")])
-    assert list(case_collision(package)) == []
+    assert list(case_collision(package)) == [kind(path="demo/a.py", sentence=sentence)]
 
 
 OVERWRITTEN = "overwrites the interpreter if pip installs it; uv refuses to"
@@ -269,9 +254,6 @@ def test_what_belongs_to_another_project_is_reported_once(
 )
 def test_names_that_replace_nothing_are_quiet(name: str) -> None:
     assert list(environment_replaced(wheel(members=[member(name)]))) == []
-
-
-def test_a_project_owns_its_modules() -> None:
     owner = wheel("setuptools-84.2.1-py3-none-any.whl", members=[member("setuptools/__init__.py")])
     assert list(environment_replaced(owner)) == []
 
@@ -333,23 +315,17 @@ def test_a_copy_in_another_folder_is_kept_on_purpose_if_both_are_loaded(
     assert only(kind, duplicate_library(package, package, linkage)).path == "b/libx.so"
 
 
-def test_a_copy_counts_whether_it_could_be_read_or_not() -> None:
-    paths = ("demo/a.dll", "demo/b.dll")
-    unread = [UnreadObject(path=path, format=Format.PE, reason="not yet") for path in paths]
-    package = wheel(members=[member(path, SAME) for path in paths], unread=tuple(unread))
-    assert len(list(duplicate_library(package, package, package))) == 1
-
-
 def test_small_copies_other_files_and_unknown_hashes_are_quiet() -> None:
     objects = [elf_file("demo/a.so"), elf_file("demo/b.so")]
     small = [member("demo/a.so", b"x"), member("demo/b.so", b"x")]
     texts = [member("demo/a.txt", SAME), member("demo/b.txt", SAME)]
-    assert (
-        list(duplicate_library(wheel(members=[*small, *texts], objects=objects), wheel(), wheel()))
-        == []
-    )
+    both = wheel(members=[*small, *texts], objects=objects)
+    assert list(duplicate_library(both, wheel(), wheel())) == []
     package = wheel(members=small, objects=objects)
     assert len(list(duplicate_library(package, package, package, minimum=1))) == 1
+    unread = tuple(UnreadObject(path=each.path, format=Format.PE, reason="no") for each in small)
+    copies = wheel(members=small, unread=unread)
+    assert len(list(duplicate_library(copies, package, package, minimum=1))) == 1
     unknown = tuple(member(item.path, SAME, sha256="") for item in small)
     assert list(duplicate_library(replace(package, members=unknown), package, package)) == []
 
@@ -386,10 +362,11 @@ def test_a_package_over_the_limit_is_a_problem() -> None:
     assert list(wheel_too_large(wheel(size=11), limit=10)) == [
         Problem(sentence="is 11 bytes, but the limit is 10")
     ]
-
-
-def test_a_package_at_the_limit_is_quiet() -> None:
     assert list(wheel_too_large(wheel(size=10), limit=10)) == []
+    assert only(NotInspected, wheel_too_large(wheel(size=10)))  # no profile sets a limit
+    assert not wheel_too_large.enabled
+    with pytest.raises(NotApplicable, match="is not a file"):
+        list(wheel_too_large(InstalledPackage(path=Path("demo-1.0.dist-info"), size=11), limit=10))
 
 
 def test_packages_have_limits_by_their_names_of_which_the_first_counts() -> None:
@@ -400,16 +377,6 @@ def test_packages_have_limits_by_their_names_of_which_the_first_counts() -> None
         Problem(sentence="is 11 bytes, but the limit is 5")
     ]
     assert list(wheel_too_large(large, limit=10, limits=limits)) == []
-
-
-def test_without_a_limit_nothing_is_inspected() -> None:
-    assert only(NotInspected, wheel_too_large(wheel(size=10)))
-    assert not wheel_too_large.enabled
-
-
-def test_an_installed_package_is_no_file_with_a_size() -> None:
-    with pytest.raises(NotApplicable, match="is not a file"):
-        list(wheel_too_large(InstalledPackage(path=Path("demo-1.0.dist-info"), size=11), limit=10))
 
 
 def test_debug_information_is_told_when_asked_for() -> None:
@@ -439,11 +406,8 @@ def test_a_program_without_its_executable_bit(path: str, code: CodeNames, level:
     assert judge_program(path, 0o100644, code) == [
         Problem(path=path, sentence=sentence, level=level)
     ]
-
-
-def test_a_package_may_set_the_bit_itself() -> None:
-    code = CodeNames(named=frozenset({"demo/tool"}), changes_modes=True)
-    assert only(Note, judge_program("demo/tool", 0o100644, code))
+    setting = replace(code, changes_modes=True)  # the package may set the bit itself
+    assert only(Note, judge_program(path, 0o100644, setting))
 
 
 @pytest.mark.parametrize(
@@ -471,12 +435,9 @@ def test_a_pointer_of_git_lfs_is_a_problem_and_noted_among_tests() -> None:
         NotInspected(path="demo/c", sentence="it cannot be read"),
     ]
     assert list(git_lfs_pointer(wheel(), PointerFiles())) == []
-
-
-def test_a_pointer_in_place_of_a_library_is_reported_once() -> None:
-    reason = "no magic number"
+    reason = "no magic number"  # malformed-object reports it
     library = MalformedObject(path="demo/a.so", format=Format.ELF, reason=reason, offset=0)
-    package = replace(wheel(), malformed=(library,))
+    package = wheel(malformed=(library,))
     assert list(git_lfs_pointer(package, PointerFiles(paths=("demo/a.so",)))) == []
 
 

@@ -113,6 +113,9 @@ def test_a_library_that_a_required_wheel_may_bring_is_not_inspected(
             "(searched nvidia/lib/); give it with --binary-with",
         )
     ]
+    not_required = replace(subject, requirements=())
+    another = only(NotInspected, missing_library(not_required, NONE)).sentence
+    assert another.startswith(f"needs libx.so.1, which another wheel{whose} may ship")
 
 
 def test_a_given_wheel_of_another_version_is_told() -> None:
@@ -186,14 +189,6 @@ def test_the_system_may_search_a_folder_on_disk() -> None:
         assert finding.level is level
 
 
-def test_a_wheel_that_is_not_required_is_called_another() -> None:
-    finding = only(
-        NotInspected,
-        missing_library(linkage(needed="libQt5Core.so.5", may_come_with=("pyqt5-qt5",)), NONE),
-    )
-    assert "which another wheel, perhaps pyqt5-qt5, may ship" in finding.sentence
-
-
 @pytest.mark.parametrize("place", ["lib/libx.so.1", "wheel:tbb:lib/libx.so.1"])
 def test_libraries_for_other_packages_depend_on_load_order_with_a_warning(place: str) -> None:
     # Modules of scikit-learn-intelex load both libraries of daal, and search that folder.
@@ -211,6 +206,8 @@ def test_a_library_found_only_as_loaded_depends_on_load_order() -> None:
     finding = only(Problem, load_order_dependent(subject, NONE))
     assert "because demo/b.so, when opened, loads demo/lib/libx.so.1" in finding.sentence
     assert finding.level is Level.WARNING  # demo/b.so always loads it before
+    found_too = linkage(resolved="demo/x", rule=Rule.LOADED, shadowed="demo/y")
+    assert list(load_order_dependent(found_too, NONE)) == []
 
 
 def test_a_library_that_nothing_loads_before_is_told_apart_from_one_that_something_does() -> None:
@@ -223,11 +220,6 @@ def test_a_library_that_nothing_loads_before_is_told_apart_from_one_that_somethi
     found = list(load_order_dependent(link(*objects), wheel(objects=objects)))
     told = [(each.sentence[:13], each.level) for each in found if isinstance(each, Problem)]
     assert told == [("needs liba.so", Level.WARNING), ("needs libb.so", Level.ERROR)]
-
-
-def test_a_library_that_a_search_finds_too_does_not_depend_on_load_order() -> None:
-    subject = linkage(resolved="demo/x", rule=Rule.LOADED, shadowed="demo/y")
-    assert list(load_order_dependent(subject, NONE)) == []
 
 
 def test_directories_that_are_not_there_count_where_only_luck_finds_the_library() -> None:
@@ -243,33 +235,22 @@ def test_directories_that_are_not_there_count_where_only_luck_finds_the_library(
             cause="no search path to demo/lib",
         )
     ]
-
-
-def test_a_directory_that_is_not_there_does_not_count_where_nobody_has_the_library() -> None:
-    objects = (extension("libx.so", runpath=("$ORIGIN/libs",)),)
-    assert list(missing_search_directory(link(*objects), wheel(objects=objects))) == []
+    module = objects[0]  # nobody has the library
+    assert list(missing_search_directory(link(module), wheel(objects=[module]))) == []
 
 
 def test_a_needed_path_is_opened_from_the_current_directory() -> None:
-    (sentence,) = needed_name_with_slash(library("demo/a.so", "build/libx.so"))
-    assert say([sentence])[0].startswith(
-        "needs build/libx.so, a path: the loader opens it relative to "
-    )
-
-
-def test_a_needed_name_without_slash_or_from_origin_is_fine() -> None:
+    (sentence,) = say(needed_name_with_slash(library("demo/a.so", "build/libx.so")))
+    assert sentence.startswith("needs build/libx.so, a path: the loader opens it relative to ")
     assert list(needed_name_with_slash(library("demo/a.so", "libx.so", "$ORIGIN/liby.so"))) == []
 
 
 def test_libpython_of_the_interpreter_must_not_be_needed() -> None:
     finding = only(Problem, libpython_linked(link(extension("libpython3.11.so.1.0")), NONE))
     assert finding.path == EXTENSION
-
-
-def test_a_bundled_libpython_is_the_packages_own() -> None:
     objects = (extension("libpython3.11.so.1.0", runpath=("$ORIGIN",)),)
-    bundled = library("demo/libpython3.11.so.1.0")
-    assert list(libpython_linked(link(*objects, bundled), NONE)) == []
+    own = library("demo/libpython3.11.so.1.0")
+    assert list(libpython_linked(link(*objects, own), NONE)) == []
 
 
 def test_glibc_is_foreign_to_musllinux() -> None:
@@ -294,19 +275,14 @@ def test_the_loader_does_not_find_a_grafted_library_without_a_search_path() -> N
         "demo.libs/libx-1a2b3c4d.so.1 is in the package, but no search path leads there: this file "
         "does not load"
     )
-
-
-def test_one_that_another_module_finds_depends_on_load_order() -> None:
     other = library(
         "demo/_other.cpython-311-x86_64-linux-gnu.so",
         "libx-1a2b3c4d.so.1",
         runpath=("$ORIGIN/../demo.libs",),
     )
-    grafted = library("demo.libs/libx-1a2b3c4d.so.1", name="libx-1a2b3c4d.so.1")
-    objects = (extension("libx-1a2b3c4d.so.1"), other, grafted)
-    assert list(missing_library(link(*objects), wheel(objects=objects))) == []
-    problem = only(Problem, load_order_dependent(link(*objects), wheel(objects=objects)))
-    assert problem.path == EXTENSION
+    found_by_another = link(*objects, other), wheel(objects=(*objects, other))
+    assert list(missing_library(*found_by_another)) == []
+    assert only(Problem, load_order_dependent(*found_by_another)).path == EXTENSION
 
 
 def test_a_library_that_a_required_wheel_rather_has_is_not_inspected() -> None:

@@ -50,7 +50,8 @@ from fixtures.linking import (
 )
 from fixtures.values import macho_file, only, symbols, wheel
 
-NONE = wheel(objects=(extension(exports=symbols("PyInit__native")), library("demo/plugin.so")))
+PLUGIN = "demo/plugin.so"
+NONE = wheel(objects=(extension(exports=symbols("PyInit__native")), library(PLUGIN)))
 
 
 def promising(tag: str) -> TargetSystem:
@@ -143,11 +144,8 @@ def test_a_part_of_glibc_does_not_hide_the_object_that_needs_a_newer_glibc() -> 
     assert [group.first.path for group in groups] == ["demo/libresolv.so.2", "demo/a.so"]
 
 
-def test_a_bundled_libstdcxx_brings_its_own_versions() -> None:
+def test_versions_of_a_bundled_library_and_those_the_loader_does_not_insist_on_are_fine() -> None:
     assert judge(need("GLIBCXX_3.4.30", of="libstdc++.so.6")) == []
-
-
-def test_a_version_that_the_loader_does_not_insist_on_is_fine() -> None:
     assert judge(need("GLIBC_2.34", weak=True)) == []
 
 
@@ -294,18 +292,6 @@ def test_a_function_of_glibc_is_no_librarys_on_musl(
     assert only(Problem, undefined_symbol(linkage, NONE)).sentence == sentence
 
 
-def test_a_plugin_may_find_its_symbols_in_what_opens_it() -> None:
-    path = "demo/plugin.so"
-    items = undefined("f", path=path, root=path, elsewhere="demo/host.so")
-    assert list(undefined_symbol(linked(unresolved=items), NONE)) == [
-        NotInspected(
-            path=path,
-            sentence="has 1 undefined symbol (f): "
-            "it works only in a process that has already loaded demo/host.so",
-        )
-    ]
-
-
 @pytest.mark.parametrize(
     ("first", "fields"),
     [
@@ -362,17 +348,29 @@ def test_an_older_compatibility_version_is_told_where_dyld_compares_it(
     )
 
 
-@pytest.mark.parametrize(("count", "said"), [(1, "1 undefined symbol"), (3, "3 undefined symbols")])
-def test_symbols_that_could_not_be_looked_up_are_no_problem_and_no_pass(
-    count: int, said: str
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        (
+            {"unexplored": (UnexploredSymbols(path=PLUGIN, count=1, reason="libGL.so.1 is odd"),)},
+            "1 undefined symbol could not be looked up: libGL.so.1 is odd",
+        ),
+        (
+            {"unexplored": (UnexploredSymbols(path=PLUGIN, count=3, reason="libGL.so.1 is odd"),)},
+            "3 undefined symbols could not be looked up: libGL.so.1 is odd",
+        ),
+        (
+            {"unresolved": undefined("f", path=PLUGIN, root=PLUGIN, elsewhere="demo/host.so")},
+            "has 1 undefined symbol (f): "
+            "it works only in a process that has already loaded demo/host.so",
+        ),
+    ],
+)
+def test_symbols_that_could_not_be_looked_up_or_that_a_host_has_are_not_inspected(
+    fields: dict[str, Any], sentence: str
 ) -> None:
-    item = UnexploredSymbols(path=EXTENSION, count=count, reason="libGL.so.1 has no export data")
-    assert list(undefined_symbol(linked(unexplored=(item,)), NONE)) == [
-        NotInspected(
-            path=EXTENSION,
-            sentence=f"{said} could not be looked up: libGL.so.1 has no export data",
-        )
-    ]
+    gap = NotInspected(path=PLUGIN, sentence=sentence)
+    assert list(undefined_symbol(linked(**fields), NONE)) == [gap]
 
 
 def test_all_found_is_no_finding() -> None:
@@ -412,6 +410,9 @@ def test_what_is_private_to_one_build_of_an_allowed_library_is_told() -> None:
     assert sentences(forbidden_symbol(subject, linkage, MANYLINUX2014)) == [
         "uses inflate_table of libz.so.1, which not all systems have: elsewhere it is undefined"
     ]
+    subject = extension("libz.so.1", runpath=("$ORIGIN",), imports=symbols("inflate_table"))
+    linkage = link(subject, library("demo/libz.so.1"), on=MANYLINUX2014)  # which may be used whole
+    assert list(forbidden_symbol(subject, linkage, MANYLINUX2014)) == []
 
 
 def test_of_several_private_symbols_the_first_identifies_the_problem() -> None:
@@ -420,12 +421,6 @@ def test_of_several_private_symbols_the_first_identifies_the_problem() -> None:
     problem = only(Problem, forbidden_symbol(subject, linkage, MANYLINUX2014))
     assert "_dist_code, inflate_table" in problem.sentence
     assert problem.facts == ("libz.so.1", "_dist_code")
-
-
-def test_a_bundled_library_may_be_used_whole() -> None:
-    subject = extension("libz.so.1", runpath=("$ORIGIN",), imports=symbols("inflate_table"))
-    linkage = link(subject, library("demo/libz.so.1"), on=MANYLINUX2014)
-    assert list(forbidden_symbol(subject, linkage, MANYLINUX2014)) == []
 
 
 def test_a_symbol_of_a_later_macos_is_newer_than_the_tag() -> None:
