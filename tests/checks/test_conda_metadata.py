@@ -65,22 +65,14 @@ def told(found: Any) -> list[tuple[str, Level]]:
 OTHER = edge("libother.so.1", "wheel:other:lib/libother.so.1")
 
 
-def test_overlinking_fires_where_nothing_brings_the_owner() -> None:
-    given = GivenPackages(packages=(package("other"),))
+def test_overlinking_fires_where_no_direct_dependency_is_the_owner() -> None:
+    given = GivenPackages(packages=(package("middle", "other >=1"), package("other")))
     ((sentence, level),) = told(overlinking(given, linkage(OTHER), package("demo", "python")))
     assert "libother.so.1 of other, which is not among the dependencies" in sentence
     assert level is Level.ERROR
-
-
-def test_overlinking_is_a_warning_where_a_dependency_brings_the_owner() -> None:
-    given = GivenPackages(packages=(package("middle", "other >=1"), package("other")))
     ((sentence, level),) = told(overlinking(given, linkage(OTHER), package("demo", "middle")))
     assert sentence.endswith("another dependency requires it today")
     assert level is Level.WARNING
-
-
-def test_overlinking_is_quiet_on_direct_dependencies() -> None:
-    given = GivenPackages(packages=(package("other"),))
     needs = linkage(OTHER, edge("libc.so.6", "system:libc.so.6"), edge("x", "lib/x"))
     assert told(overlinking(given, needs, package("demo", "conda-forge::Other >=1,<2"))) == []
 
@@ -103,19 +95,12 @@ PREFIX = InstallReport(python="CPython 3.11.7", libraries=(("lib/libother.so.1",
 
 
 def test_overlinking_in_prefix_fires_on_what_came_with_another_package() -> None:
-    needs = linkage(edge("libother.so.1"))
+    needs = linkage(edge("libother.so.1"), edge("libm.so.6", "system:libm.so.6"))
     ((sentence, _),) = told(overlinking_in_prefix(PREFIX, needs, package("demo", "middle")))
     assert "libother.so.1 of other, which is not among the dependencies" in sentence
-
-
-def test_overlinking_in_prefix_is_quiet_on_direct_dependencies() -> None:
-    needs = linkage(edge("libother.so.1"), edge("libm.so.6", "system:libm.so.6"))
     assert told(overlinking_in_prefix(PREFIX, needs, package("demo", "other"))) == []
-
-
-def test_overlinking_in_prefix_is_not_inspected_where_nothing_was_installed() -> None:
-    report = InstallReport(python="", error="no")
-    assert only(NotInspected, overlinking_in_prefix(report, linkage(), package()))
+    nothing = InstallReport(python="", error="no")
+    assert only(NotInspected, overlinking_in_prefix(nothing, linkage(), package()))
 
 
 MODULE = (member(f"{SITE}/demo/__init__.py"),)
@@ -151,14 +136,11 @@ def needs_glibc(version: str) -> tuple[Any, ...]:
     return (elf_file(NATIVE, symbol_versions=(need,)),)
 
 
-def test_missing_virtual_package_fires_on_a_newer_glibc() -> None:
+def test_missing_virtual_package_fires_on_a_newer_glibc_than_every_system_has() -> None:
     item = package("demo", "python", objects=needs_glibc("GLIBC_2.34"))
     ((sentence, level),) = told(missing_virtual_package(item))
     assert "needs GLIBC_2.34, but no requirement says __glibc >=2.34" in sentence
     assert level is Level.ERROR
-
-
-def test_missing_virtual_package_is_quiet_on_what_every_system_has() -> None:
     assert told(missing_virtual_package(package(objects=needs_glibc("GLIBC_2.17")))) == []
     with pytest.raises(NotApplicable):
         list(missing_virtual_package(package("demo", "__glibc >=2.17")))
@@ -170,9 +152,11 @@ def test_missing_virtual_package_warns_of_a_newer_macos() -> None:
     assert sentence == "is built for macOS 13.3, but no requirement says __osx >=13.3"
     assert level is Level.WARNING
     assert told(missing_virtual_package(package(subdir="osx-arm64"))) == []
-
-
-def test_missing_virtual_package_says_what_could_not_be_read() -> None:
+    for subdir, oldest, next_ in (("osx-arm64", "11.0", "11.1"), ("osx-64", "10.13", "10.14")):
+        usual = package(subdir=subdir, objects=(macho_file(minimum_os=oldest),))
+        newer = package(subdir=subdir, objects=(macho_file(minimum_os=next_),))
+        assert told(missing_virtual_package(usual)) == []
+        assert len(told(missing_virtual_package(newer))) == 1
     unread = (UnreadObject(path=NATIVE, format=Format.ELF, reason="no"),)
     assert only(NotInspected, missing_virtual_package(package(unread=unread)))
 
@@ -212,12 +196,9 @@ def test_objects_in_noarch_fires(path: str, level: Level) -> None:
     assert found is level
 
 
-def test_objects_in_noarch_only_notes_launchers_for_windows() -> None:
-    (found,) = objects_in_noarch(package(noarch="python", objects=(pe_file("a/gui-64.exe"),)))
-    assert isinstance(found, Note)
-
-
-def test_objects_in_noarch_is_quiet_without_objects() -> None:
+def test_objects_in_noarch_only_notes_launchers_for_windows_and_is_quiet_without_objects() -> None:
+    launcher = package(noarch="python", objects=(pe_file("a/gui-64.exe"),))
+    assert only(Note, objects_in_noarch(launcher))
     assert told(objects_in_noarch(package(noarch="generic", members=MODULE))) == []
     with pytest.raises(NotApplicable):
         list(objects_in_noarch(package()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from binary_checks.checks.linkage.sanitizers import built_for_coverage, built_with_sanitizer
@@ -81,14 +83,6 @@ def test_a_bundled_runtime_helps_only_where_it_may_be_loaded_late(name: str, lev
     assert problem.level is level
 
 
-def test_an_object_that_no_import_reaches_only_warns() -> None:
-    spare = DispensableObject(path=NATIVE, reason="no import of the package reaches it")
-    (problem,) = built_with_sanitizer(
-        needing("libasan.so.8"), Linkage(target=TAG, dispensable=(spare,))
-    )
-    assert problem.level is Level.WARNING
-
-
 def test_a_process_that_the_sanitizer_ends_has_its_cause() -> None:
     package = wheel(objects=(needing("libasan.so.8"),))
     ended = Step(name="demo", outcome=Ending.EXITED, detail="exit status 1")
@@ -98,34 +92,31 @@ def test_a_process_that_the_sanitizer_ends_has_its_cause() -> None:
         steps=(Step(name=NATIVE, outcome=Ending.EXITED, detail="exit status 1"),),
     )
 
-    (of_import,) = import_fails(imports, package, WITHOUT, ALONE)
-    (of_load,) = extension_fails_to_load(loads, imports, WITHOUT, package, CodeNames())
-
-    for problem in (of_import, of_load):
-        assert isinstance(problem, Problem)
+    for found in (
+        import_fails(imports, package, WITHOUT, ALONE),
+        extension_fails_to_load(loads, imports, WITHOUT, package, CodeNames()),
+    ):
+        problem = only(Problem, found)
         assert (problem.cause, problem.consequence) == ("library libasan.so.8", True)
 
 
-def test_a_loader_that_refuses_a_runtime_gives_its_cause() -> None:
-    """As glibc does with ThreadSanitizer's, which asks for too much static TLS."""
-    detail = "/lib/x86_64-linux-gnu/libtsan.so.2: cannot allocate memory in static TLS block"
-    refused = Step(name="demo", outcome=Ending.LOADER_ERROR, detail=detail)
-    report = ImportReport(python="CPython 3.11.7", steps=(refused,))
-    (problem,) = import_fails(report, wheel(objects=(needing("libtsan.so.2"),)), WITHOUT, ALONE)
-    assert isinstance(problem, Problem)
-    assert problem.cause == "library libtsan.so.2"
+REFUSAL = "/lib/x86_64-linux-gnu/libtsan.so.2: cannot allocate memory in static TLS block"
 
 
-def test_a_process_without_a_sanitizer_that_ends_has_no_such_cause() -> None:
-    package = wheel(objects=(needing("libubsan.so.1"),))
-    ended = Step(name="demo", outcome=Ending.EXITED, detail="exit status 1")
-    problem = only(
-        Problem,
-        import_fails(
-            ImportReport(python="CPython 3.11.7", steps=(ended,)), package, WITHOUT, ALONE
-        ),
-    )
-    assert "libubsan" not in problem.cause
+@pytest.mark.parametrize(
+    ("name", "end", "caused"),
+    [
+        # glibc refuses ThreadSanitizer's runtime, which asks for too much static TLS
+        ("libtsan.so.2", {"outcome": Ending.LOADER_ERROR, "detail": REFUSAL}, True),
+        ("libubsan.so.1", {"outcome": Ending.EXITED, "detail": "exit status 1"}, False),
+    ],
+)
+def test_a_runtime_is_the_cause_of_what_it_may_cause_alone(
+    name: str, end: dict[str, Any], caused: bool
+) -> None:
+    report = ImportReport(python="CPython 3.11.7", steps=(Step(name="demo", **end),))
+    problem = only(Problem, import_fails(report, wheel(objects=(needing(name),)), WITHOUT, ALONE))
+    assert (problem.cause == f"library {name}") is caused
 
 
 @pytest.mark.parametrize(
@@ -141,12 +132,11 @@ def test_built_for_coverage_fires(texts: tuple[str, ...], runtime: str) -> None:
     assert problem.sentence.startswith(f"contains {runtime}: it counts what it executes")
 
 
-def test_built_for_coverage_is_a_warning_if_no_import_reaches_the_object() -> None:
+def test_an_object_that_no_import_reaches_only_warns() -> None:
     idle = Linkage(target=TAG, dispensable=(DispensableObject(path=NATIVE, reason="idle"),))
-    (problem,) = built_for_coverage(elf_file(path=NATIVE, texts=("GCOV_PREFIX_STRIP",)), idle)
-
-    assert isinstance(problem, Problem)
-    assert problem.level is Level.WARNING
+    covered = elf_file(path=NATIVE, texts=("GCOV_PREFIX_STRIP",))
+    assert only(Problem, built_for_coverage(covered, idle)).level is Level.WARNING
+    assert only(Problem, built_with_sanitizer(needing("libasan.so.8"), idle)).level is Level.WARNING
 
 
 def test_built_for_coverage_is_quiet_about_compilers() -> None:

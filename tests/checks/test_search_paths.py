@@ -77,11 +77,8 @@ def test_the_path_of_a_library_that_no_import_reaches_is_a_warning(
     subject = elf_file("demo/plugin.so", kind=kind, runpath=("/tmp/build", ""))
     spare = DispensableObject(path=subject.path, reason="no import of the package reaches it")
     linkage = Linkage(target="x", dispensable=(spare,))
-    (one,) = absolute_search_path(subject, linkage, wheel())
-    (two,) = empty_search_path(subject, target(), linkage)
-    assert isinstance(one, Problem)
-    assert isinstance(two, Problem)
-    assert {one.level, two.level} == {level}
+    assert only(Problem, absolute_search_path(subject, linkage, wheel())).level is level
+    assert only(Problem, empty_search_path(subject, target(), linkage)).level is level
 
 
 @pytest.mark.parametrize(
@@ -113,10 +110,10 @@ def test_paths_from_origin_unused_rpaths_and_allowed_paths_are_no_absolute_ones(
 
 
 def test_thousands_of_search_paths_make_no_endless_line() -> None:
-    (problem,) = absolute(elf_file(runpath=tuple(f"/{n}{'x' * 200}" for n in range(900))))
-    assert isinstance(problem, Problem)
-    assert len(problem.sentence) < 1000
-    assert "and 892 more (RUNPATH)" in problem.sentence
+    paths = tuple(f"/{n}{'x' * 200}" for n in range(900))
+    sentence = only(Problem, absolute(elf_file(runpath=paths))).sentence
+    assert len(sentence) < 1000
+    assert "and 892 more (RUNPATH)" in sentence
 
 
 @pytest.mark.parametrize(
@@ -144,33 +141,28 @@ def test_relative_elements_are_told_in_one_line(runpath: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("runpath", [(), ("",), ("$ORIGIN", "/lib")])
-def test_a_path_that_is_empty_as_a_whole_is_none(runpath: tuple[str, ...]) -> None:
+def test_a_path_that_is_empty_as_a_whole_is_none_and_musl_passes_over_an_empty_element(
+    runpath: tuple[str, ...],
+) -> None:
     assert empty(elf_file(runpath=runpath), target()) == []
-
-
-def test_musl_passes_over_an_empty_element() -> None:
-    assert empty(elf_file(runpath=("$ORIGIN", "")), MUSL) == []
+    assert empty(elf_file(runpath=("$ORIGIN", *runpath, "")), MUSL) == []
 
 
 SITE = "lib/python3.11/site-packages"
 
 
 def test_a_path_beyond_the_environment_leaves_it() -> None:
-    subject = elf_file(
-        f"{SITE}/demo/a.so", runpath=("$ORIGIN/../../../../lib", "$ORIGIN/../../../../../lib")
-    )
+    within, beyond = "$ORIGIN/../../../../lib", "$ORIGIN/../../../../../lib"
+    subject = elf_file(f"{SITE}/demo/a.so", runpath=(within, beyond))
     (problem,) = search_path_leaves_prefix(subject, wheel())
     assert problem == Problem(
         path=subject.path,
-        sentence="looks for libraries in $ORIGIN/../../../../../lib (RUNPATH): "
+        sentence=f"looks for libraries in {beyond} (RUNPATH): "
         "that is outside the environment, and differs from user to user",
     )
-    assert problem.command == "patchelf --set-rpath '$ORIGIN/../../../../lib' {path}"
-
-
-def test_a_path_within_the_environment_is_fine() -> None:
-    subject = elf_file(f"{SITE}/demo/a.so", runpath=("$ORIGIN/../../../../lib",))
-    assert list(search_path_leaves_prefix(subject, wheel())) == []
+    assert problem.command == f"patchelf --set-rpath '{within}' {{path}}"
+    fine = elf_file(f"{SITE}/demo/a.so", runpath=(within,))
+    assert list(search_path_leaves_prefix(fine, wheel())) == []
 
 
 def test_a_directory_that_is_not_there_does_not_count_where_the_library_is_found() -> None:
@@ -180,28 +172,18 @@ def test_a_directory_that_is_not_there_does_not_count_where_the_library_is_found
     )
     assert list(missing_search_directory(link(*objects), wheel(objects=objects))) == []
     assert len(list(dead_search_directory(wheel(objects=objects)))) == 1
-
-
-def test_a_directory_that_is_there_is_not_dead() -> None:
-    objects = (extension(runpath=("$ORIGIN/lib", "/opt")), library("demo/lib/libx.so"))
-    assert list(dead_search_directory(wheel(objects=objects))) == []
+    there = extension(runpath=("$ORIGIN/lib", "/opt"))
+    assert list(dead_search_directory(wheel(objects=(there, objects[1])))) == []
 
 
 def test_absolute_run_paths_lead_macos_away_but_to_its_own_libraries() -> None:
     rpaths = ("@loader_path", "/usr/lib/swift", "/usr/lib", "/opt/homebrew/lib")
     subject = macho_file(rpaths=rpaths, needed=needs("@rpath/libx.dylib"))
-    assert absolute(subject) == [
-        lost(subject, "looks for libraries in /opt/homebrew/lib (LC_RPATH)")
-    ]
-
-
-def test_a_run_path_that_nothing_is_looked_for_in_is_noted() -> None:
-    subject = macho_file(rpaths=("/opt/lib",), needed=needs("@loader_path/libx.dylib"))
-    assert absolute(subject) == [
-        Note(
-            sentence="looks for libraries in /opt/lib (LC_RPATH); nothing that it needs is looked "
-            "for there"
-        )
+    named = "looks for libraries in /opt/homebrew/lib (LC_RPATH)"
+    assert absolute(subject) == [lost(subject, named)]
+    unsearched = macho_file(rpaths=rpaths, needed=needs("@loader_path/libx.dylib"))
+    assert absolute(unsearched) == [
+        Note(sentence=f"{named}; nothing that it needs is looked for there")
     ]
 
 
@@ -255,7 +237,7 @@ def test_an_origin_that_lost_its_beginning_is_restored(spelled: str, meant: str)
 
 @pytest.mark.parametrize("spelled", ["./lib", "origin/lib", "lib", "ORIGINAL/lib"])
 def test_another_relative_path_is_removed(spelled: str) -> None:
-    (found,) = empty_search_path(elf_file(runpath=(spelled,)), target(), Linkage(target="x"))
-    assert isinstance(found, Problem)
+    subject = elf_file(runpath=(spelled,))
+    found = only(Problem, empty_search_path(subject, target(), Linkage(target="x")))
     assert "$ORIGIN" not in found.sentence
     assert found.command == "patchelf --remove-rpath {path}"
