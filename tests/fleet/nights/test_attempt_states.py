@@ -25,44 +25,21 @@ def decide(status: int, run: RunResult) -> tuple[CellState, str]:
     return decide_state(ProcessEnd(exit_status=status), run, SHA256)
 
 
-def test_a_pass_needs_both_and_the_planned_bytes() -> None:
-    assert decide(0, make_run()) == (CellState.PASSED, "")
+CONTRADICTION = "its result states exit code {}, but the process ended with {}"
+BLIND = "its result says not inspected, although its exit code is 0"
+NOTHING = "its result is about 0 packages instead of one"
 
 
 @pytest.mark.parametrize(
     ("status", "run", "state", "reason"),
     [
-        (
-            1,
-            make_run(),
-            CellState.LOST,
-            "its result states exit code 0, but the process ended with 1",
-        ),
-        (
-            6,
-            make_run(),
-            CellState.INFRA,
-            "its result states exit code 0, but the process ended with 6",
-        ),
-        (
-            0,
-            make_run(1),
-            CellState.LOST,
-            "its result states exit code 1, but the process ended with 0",
-        ),
-        (
-            0,
-            make_run(verdict=Outcome.NOT_INSPECTED),
-            CellState.LOST,
-            "its result says not inspected, although its exit code is 0",
-        ),
+        (0, make_run(), CellState.PASSED, ""),
+        (1, make_run(), CellState.LOST, CONTRADICTION.format(0, 1)),
+        (6, make_run(), CellState.INFRA, CONTRADICTION.format(0, 6)),
+        (0, make_run(1), CellState.LOST, CONTRADICTION.format(1, 0)),
+        (0, make_run(verdict=Outcome.NOT_INSPECTED), CellState.LOST, BLIND),
         (0, make_run(sha256=""), CellState.LOST, "its result does not say which bytes were judged"),
-        (
-            0,
-            replace(make_run(), packages=()),
-            CellState.LOST,
-            "its result is about 0 packages instead of one",
-        ),
+        (0, replace(make_run(), packages=()), CellState.LOST, NOTHING),
         (0, make_run(0, Outcome.NOT_JUDGED), CellState.NOT_JUDGED, "verdict not judged"),
         (1, make_run(1, Outcome.NOT_JUDGED), CellState.NOT_JUDGED, "verdict not judged"),
         (1, make_run(1, Outcome.FAILED), CellState.FAILED, "verdict failed"),

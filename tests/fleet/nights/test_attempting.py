@@ -35,7 +35,14 @@ from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
 from fixtures.gpu.driver import make_driver
 from fixtures.slow import slow
-from tests.fleet.nights.night_cells import NIGHT, STAND_IN, plan_cell, plan_night, runs_of
+from tests.fleet.nights.night_cells import (
+    NIGHT,
+    STAND_IN,
+    is_running,
+    plan_cell,
+    plan_night,
+    runs_of,
+)
 
 
 def make_task(store: Store, folder: Path, *does: str, timeout: float = 60.0) -> AttemptTask:
@@ -169,14 +176,6 @@ def children_that_sleep() -> set[int]:
     return found
 
 
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def test_of_a_long_log_the_beginning_and_the_end_are_kept(store: Store, tmp_path: Path) -> None:
     log = store.read(name_log(run_attempt(make_task(store, tmp_path, "write 9000000"), store)))
     assert log is not None
@@ -195,10 +194,18 @@ def test_a_pipe_in_place_of_what_it_leaves_holds_nobody_up(store: Store, tmp_pat
     assert attempt.reason == "no result, with exit code 0: result.json: not a regular file"
 
 
-def test_an_attempt_that_has_its_document_is_not_run_again(store: Store, tmp_path: Path) -> None:
+def test_an_attempt_is_run_once_and_has_the_figures_of_its_process(
+    store: Store, tmp_path: Path
+) -> None:
     task = make_task(store, tmp_path, "exit 1", "exit 0")
-    first = run_attempt(task, store)
-    assert run_attempt(task, store) == first
+    assert pickle.loads(pickle.dumps(task)) == task  # a worker gets it
+    attempt = run_attempt(task, store)
+    assert 0 < attempt.cpu_seconds < 60
+    assert attempt.peak_memory > 1 << 20
+    assert attempt.exit_status == 1
+    assert attempt.command[0] == "binary-checks"
+    assert "json:result.json" in attempt.command
+    assert run_attempt(task, store) == attempt
     assert len(runs_of(task.planned)) == 1
 
 
@@ -328,11 +335,6 @@ def test_without_the_known_problems_a_failure_is_not_judged(
         assert not attempt.again
 
 
-def test_a_task_goes_to_another_process(store: Store, tmp_path: Path) -> None:
-    task = make_task(store, tmp_path, "exit 0")
-    assert pickle.loads(pickle.dumps(task)) == task
-
-
 def test_a_cell_sees_no_credentials_of_the_store(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,12 +355,3 @@ def test_stopping_ends_what_runs_and_what_begins_later(
     stop.make(at_once=at_once)
     with pytest.raises(StoppedError):
         run_attempt(make_task(store, tmp_path, "sleep 60"), store, stop)
-
-
-def test_the_figures_are_those_of_the_process(store: Store, tmp_path: Path) -> None:
-    attempt: Attempt = run_attempt(make_task(store, tmp_path, "exit 0"), store)
-    assert 0 < attempt.cpu_seconds < 60
-    assert attempt.peak_memory > 1 << 20
-    assert attempt.exit_status == 0
-    assert attempt.command[0] == "binary-checks"
-    assert "json:result.json" in attempt.command

@@ -8,6 +8,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -54,10 +55,6 @@ def command(
     return command_of(plan, planned, find_python=lambda version: PYTHONS.get(version, ""))
 
 
-def test_a_plain_cell_is_its_url_with_the_hash_of_the_plan() -> None:
-    assert command() == CellCommand(arguments=(URL,), inputs={})
-
-
 def test_the_gpu_stage_requires_no_family_but_its_own() -> None:
     options = ("-m", "linkage", "--require", "runtime", "--require=gpu", "-k", "x")
     assert options_of_gpu((URL, *options, "--strict")) == (
@@ -74,12 +71,6 @@ def test_every_object_is_read_twice_where_the_libraries_are_installed(
     planned = replace(PLANNED, cell=replace(CELL, options=("--strict",)))
     assert rerun_command(PLAN, planned, "store").endswith(" --strict --crosscheck")
     assert options_of_gpu(arguments) == (URL, "--strict", "-m", "gpu", "--require", "gpu")
-
-
-def test_place_and_options_are_the_cells() -> None:
-    assert command(place="image:oldest", options=("-m", "linkage")).arguments == (
-        *(URL, "--place", "image:oldest", "-m", "linkage"),
-    )
 
 
 def test_known_problems_and_profiles_are_the_frozen_ones() -> None:
@@ -107,37 +98,36 @@ def test_a_shipped_profile_is_named_and_needs_no_file() -> None:
 
 
 HERE = {"system": "linux", "architecture": "x86_64"}
+WINDOWS = {"system": "windows", "architecture": "amd64", "python": "3.8"}
+LINKAGE = ("-m", "linkage")
 
 
 @pytest.mark.parametrize(
     ("cell", "more"),
     [
+        ({}, ()),
+        ({"place": "image:oldest", "options": LINKAGE}, ("--place", "image:oldest", *LINKAGE)),
         ({**HERE, "python": "3.8"}, ("--python", "/opt/python3.8")),
         ({**HERE, "python": "3.99"}, ("--static",)),  # in no other Python
         ({**HERE, "python": "3.8", "place": "image:x"}, ("--place", "image:x")),
         ({**HERE, "python": "3.8", "options": ("--static",)}, ("--static",)),
-        ({"system": "windows", "architecture": "amd64", "python": "3.8"}, ()),
+        (WINDOWS, ()),
+        # a wheel for any system does not run here for a cell of another
+        ({**WINDOWS, "file_name": "demo-1.0-py3-none-any.whl"}, ("--static",)),
         ({"system": "linux", "architecture": "aarch64", "python": "3.8"}, ()),
         ({"system": "musllinux", "architecture": "x86_64", "python": "3.8"}, ()),
+        # It brings its Python, and users name its channels: solving in its own channel alone
+        # would fail where Python comes from another one.
+        (
+            {**HERE, "kind": "conda", "python": "3.99", "options": ("--channel", "x")},
+            ("--channel", "x"),
+        ),
     ],
 )
 def test_a_cell_of_this_host_runs_in_its_own_python_alone(
-    cell: dict[str, object], more: tuple[str, ...]
+    cell: dict[str, Any], more: tuple[str, ...]
 ) -> None:
-    assert command(**cell).arguments == (URL, *more)
-
-
-def test_a_conda_package_brings_its_python_and_its_channels_are_the_users_to_name() -> None:
-    """Solving in its own channel alone would fail where Python comes from another one."""
-    found = command(**HERE, kind="conda", python="3.99", options=("--channel", "x"))
-    assert found.arguments == (URL, "--channel", "x")
-
-
-def test_a_wheel_for_any_system_does_not_run_here_for_a_cell_of_another() -> None:
-    found = command(
-        file_name="demo-1.0-py3-none-any.whl", system="windows", architecture="amd64", python="3.8"
-    )
-    assert found.arguments == (URL, "--static")
+    assert command(**cell) == CellCommand(arguments=(URL, *more), inputs={})
 
 
 def test_a_cell_without_a_file_has_no_command() -> None:

@@ -41,12 +41,13 @@ def test_a_night_of_two_jobs_is_collected_and_closed(
     assert store.read(table_name(NIGHT, "cells")) is not None
 
 
+@pytest.mark.parametrize("merges", [False, True])
 @pytest.mark.parametrize("date", [(), ("--date", NIGHT)])
-def test_folders_without_a_plan_of_the_store_are_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], date: tuple[str, ...]
+def test_what_is_no_store_or_has_no_plan_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], date: tuple[str, ...], merges: bool
 ) -> None:
     fill(job(tmp_path / "jobs", "a"), attempt("one"), attempt("two"))
-    folders = ("--from", str(tmp_path / "jobs"))
+    folders = ("--from", str(tmp_path / "jobs")) if merges else ()
     assert collect(tmp_path / "store", *folders, *date) == 6
     assert "not a store" in capsys.readouterr().err
     job(tmp_path, "store")
@@ -55,6 +56,8 @@ def test_folders_without_a_plan_of_the_store_are_one_line(
     assert said.count("\n") == 1
     assert "no night " in said or "no nights yet" in said
     assert [each.name for each in open_store(str(tmp_path / "store")).names("night=")] == []
+    assert collect(tmp_path / "store", *folders, "--date", "yesterday") == 4
+    assert "not a date" in capsys.readouterr().err
 
 
 def test_a_closed_night_is_left_as_it_is(
@@ -95,32 +98,16 @@ def test_a_gpu_stage_is_waited_for(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (b"", "is no JSON"),
-        (b'{"schema": "binary-checks/plan/9", "night": "2026-11-20"}', "a newer binary-checks"),
-    ],
+    "content", [b"", b'{"schema": "binary-checks/plan/9", "night": "2026-11-20"}']
 )
 def test_a_night_without_a_plan_that_can_be_read_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, sentence: str
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes
 ) -> None:
     job(tmp_path, "store").create(plan_name(NIGHT), content)
     assert collect(tmp_path / "store") == 6
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "plan.json" in said
-
-
-def test_what_is_no_store_or_has_no_night_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert collect(tmp_path / "nowhere") == 6
-    assert "not a store" in capsys.readouterr().err
-    job(tmp_path, "empty")
-    assert collect(tmp_path / "empty") == 6
-    assert "no nights yet" in capsys.readouterr().err
-    assert collect(tmp_path / "empty", "--date", "yesterday") == 4
-    assert "not a date" in capsys.readouterr().err
 
 
 def test_collecting_a_synthetic_night_again_says_the_same(

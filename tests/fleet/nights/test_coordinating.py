@@ -106,14 +106,17 @@ def test_the_gpu_stage_gets_the_facts_of_the_pass(store: Store, tmp_path: Path) 
     assert [(task.stage, task.facts) for task in executor.tasks] == [(CPU, ""), (GPU, cell.sha256)]
 
 
-def test_what_could_not_be_stored_is_no_attempt_and_is_left_to_another_run(
+def test_what_could_not_be_stored_is_no_attempt_and_ends_no_other_cell(
     store: Store, tmp_path: Path
 ) -> None:
-    cell, out = plan_cell(tmp_path, "numpy", "exit 0"), io.StringIO()
-    outcome = coordinate(store, Scripted(fail_to_store), [cell], out)
-    assert outcome.ends["numpy"].unrun
-    assert states_of(store) == {}
-    assert out.getvalue().splitlines()[1] == "numpy.cpu1: s3://nights: cannot be written: 500"
+    cells, out = [plan_cell(tmp_path, name, "exit 0") for name in ("a", "b")], io.StringIO()
+    executor = Scripted(*[fail_or_run] * 2)
+    outcome = coordinate(store, executor, cells, out)
+    assert outcome.ends["a"].unrun  # and left to another run
+    assert outcome.ends["a"].state is CellState.LOST
+    assert states_of(store) == {"b": ["passed"]}
+    assert len(executor.tasks) == 2
+    assert "a.cpu1: s3://nights: cannot be written: 500" in out.getvalue().splitlines()
 
 
 def test_a_night_with_an_attempt_that_could_not_be_stored_has_not_ended(
@@ -123,15 +126,6 @@ def test_a_night_with_an_attempt_that_could_not_be_stored_has_not_ended(
     outcome = coordinate(store, Scripted(lambda task, run: run(task), fail_to_store), [cell])
     assert states_of(store) == {"numpy": ["infra"]}
     assert outcome.stopped == "numpy.cpu2: s3://nights: cannot be written: 500"
-
-
-def test_a_store_that_fails_for_one_cell_ends_no_other(store: Store, tmp_path: Path) -> None:
-    cells = [plan_cell(tmp_path, name, "exit 0") for name in ("a", "b")]
-    executor = Scripted(*[fail_or_run] * 2)
-    outcome = coordinate(store, executor, cells)
-    assert outcome.ends["a"].state is CellState.LOST
-    assert states_of(store) == {"b": ["passed"]}
-    assert len(executor.tasks) == 2
 
 
 def test_an_attempt_that_was_called_off_did_not_happen(store: Store, tmp_path: Path) -> None:

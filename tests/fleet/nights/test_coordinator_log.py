@@ -113,9 +113,8 @@ def test_logs_of_jobs_are_merged_once(tmp_path: Path) -> None:
 
 
 def test_a_store_that_fails_at_the_end_costs_the_log_alone(
-    tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = open_store(str(tmp_path / "store"), make=True)
     keep_plan(store, plan_cell(tmp_path, "numpy", "exit 0"))
 
     def fail(log: CoordinatorLog, store: Store, night: str) -> bool:
@@ -147,10 +146,9 @@ def test_without_a_cell_show_prints_the_logs_of_the_night(
 
 
 def test_a_log_that_cannot_be_read_is_named(
-    tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, capsys: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("binary_checks.fleet.nights.coordinator_log.LARGEST_LOG", 3)
-    store = open_store(str(tmp_path / "store"), make=True)
     keep_plan(store, plan_cell(tmp_path, "numpy", "exit 0"))
     store.create(coordinator_log_name(NIGHT, "big"), b"four")
     assert "big.log: larger than 3 bytes" in show(store, capsys)[1]

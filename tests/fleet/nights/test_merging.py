@@ -91,27 +91,23 @@ def names(store: Store, prefix: str = f"night={NIGHT}/") -> list[str]:
     return [each.name.removeprefix(prefix) for each in store.names(prefix)]
 
 
-def test_the_shards_of_two_jobs_are_one_night(store: Store, artifacts: Path) -> None:
+def test_the_shards_of_two_jobs_are_one_night_and_taken_over_once(
+    store: Store, artifacts: Path
+) -> None:
     fill(job(artifacts, "shard-1"), attempt("one"))
     fill(job(artifacts, "shard-2/deeper"), attempt("two"))
     assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=2)
     logs = [hashlib.sha256(b"log of %s\n" % each).hexdigest() for each in (b"one", b"two")]
-    assert names(store) == [
-        f"frozen/{FROZEN}.toml",
-        "plan.json",
-        "results/one.cpu1.json",
-        "results/two.cpu1.json",
-        f"succeeded/one.cpu1.{logs[0]}.log",
-        f"succeeded/two.cpu1.{logs[1]}.log",
-    ]
-
-
-def test_taking_over_twice_is_the_same_as_once(store: Store, artifacts: Path) -> None:
-    fill(job(artifacts, "job"), attempt("one"), attempt("one", 2))
-    merge_night(store, NIGHT, [artifacts])
-    before = names(store)
-    assert merge_night(store, NIGHT, [artifacts]) == Merged(known=2)
-    assert names(store) == before
+    for _ in range(2):
+        assert names(store) == [
+            f"frozen/{FROZEN}.toml",
+            "plan.json",
+            "results/one.cpu1.json",
+            "results/two.cpu1.json",
+            f"succeeded/one.cpu1.{logs[0]}.log",
+            f"succeeded/two.cpu1.{logs[1]}.log",
+        ]
+        assert merge_night(store, NIGHT, [artifacts]) == Merged(known=2)
 
 
 def test_no_plan_is_taken_from_a_folder(tmp_path: Path, artifacts: Path) -> None:
@@ -192,10 +188,7 @@ def test_a_result_that_the_plan_does_not_ask_for_is_left_where_it_is(
 
 
 def test_facts_come_along(store: Store, artifacts: Path) -> None:
-    made = job(artifacts, "job")
-    fill(made, attempt(facts=SHA256))
-    document = gzip.compress(facts_of(SHA256), mtime=0)
-    made.create(facts_name(SHA256), document)
+    with_facts(job(artifacts, "job"), "one", facts_of(SHA256))
     assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=1)
     assert gzip.decompress(store.read(facts_name(SHA256)) or b"") == facts_of(SHA256)
 
@@ -280,14 +273,13 @@ def test_a_document_that_is_not_one_keeps_nobody_from_the_others(
     assert sentence in merged.complaints[0]
 
 
-def test_a_job_without_that_night_is_said(store: Store, artifacts: Path) -> None:
+def test_a_job_without_that_night_is_said_and_a_folder_without_a_store_is_refused(
+    store: Store, tmp_path: Path, artifacts: Path
+) -> None:
     job(artifacts, "job")
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 0
     assert merged.complaints[0].endswith(f"no results of the night {NIGHT}")
-
-
-def test_a_folder_without_a_store_is_refused(store: Store, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ProfileError, match="it contains no store"):
         merge_night(store, NIGHT, [tmp_path / "empty"])

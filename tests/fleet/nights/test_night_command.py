@@ -59,6 +59,7 @@ def test_a_night_of_healthy_packages_ends_with_0(
         (("exit 6",), ["infra", "infra", "infra"], 6),
         (("signal 9", "exit 1"), ["lost", "failed"], 1),
         (("runtime", "exit 6", "runtime"), ["failed", "infra", "failed"], 1),
+        (("unjudged 0",), ["not judged"], 0),  # which the profile accepts
     ],
 )
 def test_what_is_tried_again(
@@ -97,6 +98,7 @@ def test_a_pause_holds_up_no_other_cell(store: Store, tmp_path: Path) -> None:
 def test_a_night_that_is_gone_on_with_runs_what_lacks_a_result_and_nothing_else(
     store: Store, tmp_path: Path, capsys: Lines
 ) -> None:
+    """Futures and memories count for nothing: documents do."""
     cells = [plan_cell(tmp_path, f"c{number}", "exit 0") for number in range(6)]
     keep_plan(store, *cells)
     assert run_night(store, "--shard", "1/2") == 0
@@ -108,6 +110,9 @@ def test_a_night_that_is_gone_on_with_runs_what_lacks_a_result_and_nothing_else(
     assert [len(runs_of(each)) for each in cells] == [1] * 6
     assert run_night(store) == 0
     assert [len(runs_of(each)) for each in cells] == [1] * 6
+    store.delete(result_name(NIGHT, "c1", "cpu", 1))
+    assert run_night(store) == 0
+    assert [len(runs_of(each)) for each in cells] == [1, 2, 1, 1, 1, 1]
 
 
 def test_of_a_tier_only_the_cells_that_cover_are_run(store: Store, tmp_path: Path) -> None:
@@ -120,16 +125,6 @@ def test_of_a_tier_only_the_cells_that_cover_are_run(store: Store, tmp_path: Pat
     keep_plan(store, *cells)
     assert run_night(store, "--tier", "pr") == 0
     assert [len(runs_of(each)) for each in cells] == [1, 0, 1]
-
-
-def test_a_result_that_is_lost_again_is_made_again(store: Store, tmp_path: Path) -> None:
-    """Futures and memories count for nothing: documents do."""
-    cells = [plan_cell(tmp_path, f"c{number}", "exit 0") for number in range(2)]
-    keep_plan(store, *cells)
-    run_night(store)
-    store.delete(result_name(NIGHT, "c1", "cpu", 1))
-    assert run_night(store) == 0
-    assert [len(runs_of(each)) for each in cells] == [1, 2]
 
 
 def test_a_document_that_cannot_be_read_is_a_lost_attempt(store: Store, tmp_path: Path) -> None:
@@ -336,10 +331,3 @@ def test_a_night_knows_what_was_not_judged_and_tries_it_once(
     out = capsys.readouterr().out
     assert "? ios: not judged: the loader of iOS is not simulated" in out
     assert "1 passed, 2 not judged" in out
-
-
-def test_a_night_ends_well_where_the_profile_accepts_what_is_not_judged(
-    store: Store, tmp_path: Path
-) -> None:
-    keep_plan(store, plan_cell(tmp_path, "android", "unjudged 0"))
-    assert run_night(store) == 0

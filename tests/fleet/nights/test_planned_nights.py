@@ -59,7 +59,9 @@ def test_the_next_night_keeps_no_facts_twice(store: Store, matrix: Path) -> None
     assert len([*store.names("facts/")]) == 1
 
 
-def test_planning_alone_runs_nothing(store: Store, matrix: Path, capsys: Lines) -> None:
+def test_planning_alone_runs_nothing_and_the_plan_stands_whatever_becomes_of_the_matrix(
+    store: Store, matrix: Path, capsys: Lines
+) -> None:
     assert nightly(matrix, store, "--plan-only") == 0
     said = capsys.readouterr().out.splitlines()
     assert said == [
@@ -67,12 +69,6 @@ def test_planning_alone_runs_nothing(store: Store, matrix: Path, capsys: Lines) 
         f"{NIGHT} is planned: 3 cells, store {store.url}",
     ]
     assert states_of(store) == {}
-
-
-def test_the_plan_stands_whatever_becomes_of_the_matrix(
-    store: Store, matrix: Path, capsys: Lines
-) -> None:
-    nightly(matrix, store, "--plan-only")
     before = find_plan(store, NIGHT)
     matrix.write_text(MATRIX.replace("absent", "other"), encoding="utf-8")
     assert nightly(matrix, store, "--plan-only") == 0
@@ -81,16 +77,6 @@ def test_the_plan_stands_whatever_becomes_of_the_matrix(
         in capsys.readouterr().out
     )
     assert find_plan(store, NIGHT) == before
-
-
-def test_a_night_that_midnight_left_open_is_named_when_the_next_begins(
-    store: Store, matrix: Path, capsys: Lines
-) -> None:
-    nightly(matrix, store, "--plan-only")
-    capsys.readouterr()
-    assert NIGHTLY.run(["run", str(matrix), "--store", store.url, "--plan-only"]) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == f"{NIGHT} is not closed; to continue it: --date {NIGHT}"
 
 
 def test_a_night_without_its_known_problems_says_so(
@@ -131,23 +117,21 @@ def test_of_many_that_plan_at_once_one_wins_and_all_run_its_plan(
     assert store.read(frozen_name(NIGHT, f"{winner:064}")) == b"frozen"
 
 
-def test_a_night_that_is_planned_for_cells_that_are_left_out_has_them(
-    store: Store, matrix: Path, capsys: Lines
-) -> None:
-    rule = '[[leave_out]]\nwhen = "project=absent"\nreason = "not yet"\n'
-    matrix.write_text(MATRIX + rule, encoding="utf-8")
-    assert nightly(matrix, store, "--plan-only", "--also", "project=absent") == 0
-    assert capsys.readouterr().out.endswith(f"3 cells, store {store.url}\n")
-
-
-def test_a_night_that_is_planned_already_has_no_cell_that_is_left_out(
+def test_only_a_new_night_has_cells_that_are_left_out_and_it_names_the_one_that_is_open(
     store: Store, matrix: Path, capsys: Lines
 ) -> None:
     rule = '[[leave_out]]\nwhen = "project=absent"\nreason = "not yet"\n'
     matrix.write_text(MATRIX + rule, encoding="utf-8")
     assert nightly(matrix, store, "--plan-only") == 0
-    assert nightly(matrix, store, "--plan-only", "--also", "project=absent") == 4
-    assert "--also 'project=absent' matches no cell" in capsys.readouterr().err
+    also = ("--plan-only", "--also", "project=absent")
+    assert nightly(matrix, store, *also) == 4
+    printed = capsys.readouterr()
+    assert "--also 'project=absent' matches no cell" in printed.err
+    assert printed.out.endswith(f"2 cells, store {store.url}\n")
+    assert NIGHTLY.run(["run", str(matrix), "--store", store.url, *also]) == 0
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first == f"{NIGHT} is not closed; to continue it: --date {NIGHT}"
+    assert last.endswith(f"3 cells, store {store.url}")
 
 
 def test_a_whole_night_judges_as_the_command_does_and_ends_with_its_tables_and_its_summary(

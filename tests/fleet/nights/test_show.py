@@ -4,6 +4,7 @@ import hashlib
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,22 +34,12 @@ def show(store: Path, *words: str) -> int:
     return main(["nightly", "show", *words, "--store", str(store)])
 
 
-def plan_of(path: Path, **cell: object) -> object:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+def plan_of(path: Path, **cell: Any) -> Any:
     first = PLAN.cells[0]
-    return replace(
-        PLAN,
-        cells=(
-            replace(
-                first,
-                cell=replace(first.cell, **cell),
-                file_name=path.name,
-                url=path.as_uri(),
-                sha256=digest,
-                size=path.stat().st_size,
-            ),
-        ),
-    )
+    about: dict[str, Any] = {"file_name": path.name, "url": path.as_uri()}
+    about |= {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "size": path.stat().st_size}
+    planned = replace(first, cell=replace(first.cell, **cell), **about)
+    return replace(PLAN, cells=(planned,))
 
 
 def test_a_failed_cell_shows_what_is_wrong_and_how_to_run_it_again(
