@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,46 @@ EXTENSION = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 NEEDY = build_elf(needed=("libx.so.1",), runpath="$ORIGIN/../x/lib")
 
 
+class Ground:
+    """An index, and a folder with what a requirement could mean; what is built leaves a mark."""
+
+    def __init__(self, index: PackageIndex, folder: Path) -> None:
+        self.index, self.folder, self.mark = index, folder, folder / "mark"
+
+    def simulate(self, *requires: str, given: Sequence[Path] = ()) -> Linkage:
+        """Judge the linkage of a wheel that requires this."""
+        wheel = build_wheel(self.folder / "dist", members={EXTENSION: NEEDY}, requires=requires)
+        shelf = Companions(given, fetches=True, folder=self.folder / "kept")
+        return Facts(FileSource(path=wheel), RunSettings(), shelf).get(Linkage)
+
+    def refusal(self, *requires: str) -> str:
+        with pytest.raises(Unavailable) as raised:
+            self.simulate(*requires)
+        return str(raised.value)
+
+    def offer(self, name: str, **wheel: Any) -> None:
+        path = build_wheel(self.folder / "files", name=name, tags=PURE, **wheel)
+        self.index.offer(path, name)
+
+    def lay_out(self) -> dict[str, str]:
+        """Everything that could be fetched is there: a refusal is none for lack of it."""
+        tree = write_source(self.folder / "tree", self.mark)
+        sdist = pack_source(tree, self.folder / "sdists")
+        self.index.offer(sdist, "evil")
+        repository = shutil.copytree(tree, self.folder / "repository")
+        if shutil.which("git"):
+            identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+            for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-qm", "x")):
+                subprocess.run(("git", *words), cwd=repository, check=True)
+        places = {"tree": tree, "sdist": sdist, "repository": repository}
+        return {"index": self.index.url, **{name: path.as_uri() for name, path in places.items()}}
+
+    def took_no_source(self) -> bool:
+        return not self.mark.exists() and not any(".tar.gz" in path for path in self.index.asked)
+
+
 @pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PackageIndex]:
+def ground(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Ground]:
     """All that the user's settings for pip speak of."""
     for name in [name for name in os.environ if name.startswith("PIP_")]:
         monkeypatch.delenv(name)
@@ -39,25 +78,7 @@ def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PackageIn
     monkeypatch.setenv("PIP_CACHE_DIR", str(tmp_path / "cache"))
     with serve_index() as served:
         monkeypatch.setenv("PIP_INDEX_URL", f"{served.url}/simple")
-        yield served
-
-
-@pytest.fixture
-def mark(tmp_path: Path) -> Path:
-    return tmp_path / "mark"
-
-
-def simulate(tmp_path: Path, *requires: str) -> Linkage:
-    """Judge the linkage of a wheel that requires this."""
-    wheel = build_wheel(tmp_path / "dist", members={EXTENSION: NEEDY}, requires=requires)
-    shelf = Companions((), fetches=True, folder=tmp_path / "kept")
-    return Facts(FileSource(path=wheel), RunSettings(), shelf).get(Linkage)
-
-
-def refusal(tmp_path: Path, *requires: str) -> str:
-    with pytest.raises(Unavailable) as raised:
-        simulate(tmp_path, *requires)
-    return str(raised.value)
+        yield Ground(served, tmp_path)
 
 
 PLACES = {
@@ -72,35 +93,19 @@ PLACES = {
 }
 
 
-def lay_out(tmp_path: Path, index: PackageIndex, mark: Path) -> dict[str, str]:
-    """Everything that could be fetched is there: a refusal is none for lack of it."""
-    tree = write_source(tmp_path / "tree", mark)
-    sdist = pack_source(tree, tmp_path / "sdists")
-    index.offer(sdist, "evil")
-    repository = shutil.copytree(tree, tmp_path / "repository")
-    if shutil.which("git"):
-        identity = ("-c", "user.name=x", "-c", "user.email=x@example.org")
-        for words in (("init", "-q"), ("add", "."), (*identity, "commit", "-qm", "x")):
-            subprocess.run(("git", *words), cwd=repository, check=True)
-    places = {"tree": tree, "sdist": sdist, "repository": repository}
-    return {"index": index.url, **{name: path.as_uri() for name, path in places.items()}}
-
-
-def test_the_mark_would_show(tmp_path: Path, mark: Path) -> None:
-    tree = write_source(tmp_path / "tree", mark, backend=True)
+def test_the_mark_would_show(tmp_path: Path) -> None:
+    tree = write_source(tmp_path / "tree", tmp_path / "mark", backend=True)
     words = ("download", "--quiet", "--no-deps", "--only-binary", ":all:", str(tree))
     subprocess.run((*PIP, *words), cwd=tmp_path, check=False, capture_output=True)
-    assert mark.read_text().startswith("built ")
+    assert (tmp_path / "mark").read_text().startswith("built ")
 
 
 @pytest.mark.parametrize("kind", PLACES)
-def test_a_requirement_by_url_is_never_fetched(
-    index: PackageIndex, tmp_path: Path, mark: Path, kind: str
-) -> None:
-    url = PLACES[kind].format(**lay_out(tmp_path, index, mark))
+def test_a_requirement_by_url_is_never_fetched(ground: Ground, kind: str) -> None:
+    url = PLACES[kind].format(**ground.lay_out())
     advice = "URLs are not fetched: give the wheel with --binary-with"
-    assert refusal(tmp_path, f"evil @ {url}") == f"evil is required by URL ({url}); {advice}"
-    assert (index.asked, mark.exists()) == ([], False)
+    assert ground.refusal(f"evil @ {url}") == f"evil is required by URL ({url}); {advice}"
+    assert (ground.index.asked, ground.mark.exists()) == ([], False)
 
 
 @pytest.mark.parametrize(
@@ -108,88 +113,64 @@ def test_a_requirement_by_url_is_never_fetched(
     [("https", False), ("file", False), ("directory", False), ("git", False), ("file", True)],
 )
 def test_nor_is_one_that_a_downloaded_wheel_has(
-    index: PackageIndex, tmp_path: Path, mark: Path, kind: str, by_name_too: bool
+    ground: Ground, kind: str, by_name_too: bool
 ) -> None:
     """Its metadata arrives only when pip has run already."""
-    url = PLACES[kind].format(**lay_out(tmp_path, index, mark))
-    (tmp_path / "files").mkdir()
-    inner = build_wheel(
-        tmp_path / "files", name="inner", tags=PURE, requires=(f"evil @ {url} ; extra == 'x'",)
-    )
-    index.offer(inner, "inner")
-    index.offer(build_wheel(tmp_path / "files", name="evil", tags=PURE), "evil")
-    index.asked.clear()
+    url = PLACES[kind].format(**ground.lay_out())
+    ground.offer("inner", requires=(f"evil @ {url} ; extra == 'x'",))
+    ground.offer("evil")
+    ground.index.asked.clear()
     more = ("evil",) if by_name_too else ()
-    assert refusal(tmp_path, "inner[x]", *more).startswith(f"evil is required by URL ({url})")
-    assert not mark.exists()
-    assert not any(path.endswith(".tar.gz") for path in index.asked)
+    assert ground.refusal("inner[x]", *more).startswith(f"evil is required by URL ({url})")
+    assert ground.took_no_source()
 
 
-def test_without_the_extra_it_does_not_matter(
-    index: PackageIndex, tmp_path: Path, mark: Path
-) -> None:
-    inner = build_wheel(
-        tmp_path / "files", name="inner", tags=PURE, requires=("evil @ file:///x ; extra == 'x'",)
-    )
-    index.offer(inner, "inner")
-    assert not simulate(tmp_path, "inner").requirements
-    assert not mark.exists()
+def test_without_the_extra_it_does_not_matter(ground: Ground) -> None:
+    ground.offer("inner", requires=("evil @ file:///x ; extra == 'x'",))
+    assert not ground.simulate("inner").requirements
+    assert not ground.mark.exists()
 
 
-def test_one_whose_wheel_is_given_is_not_refused(index: PackageIndex, tmp_path: Path) -> None:
+def test_one_whose_wheel_is_given_is_not_refused(ground: Ground, tmp_path: Path) -> None:
     given = build_wheel(tmp_path / "given", name="evil", tags=PURE)
-    wheel = build_wheel(tmp_path, members={EXTENSION: NEEDY}, requires=("evil @ https://x/y.zip",))
-    shelf = Companions([given], fetches=True, folder=tmp_path / "kept")
-    linkage = Facts(FileSource(path=wheel), RunSettings(), shelf).get(Linkage)
-    assert not linkage.requirements
+    assert not ground.simulate("evil @ https://x/y.zip", given=[given]).requirements
 
 
 @pytest.mark.parametrize(("backend", "setting"), [(True, ""), (False, ""), (True, "PIP_NO_BINARY")])
-def test_an_sdist_is_not_built(  # noqa: PLR0917
-    index: PackageIndex,
-    tmp_path: Path,
-    mark: Path,
-    backend: bool,
-    setting: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_an_sdist_is_not_built(
+    ground: Ground, backend: bool, setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(setting or "UNUSED", ":all:" if "NO_BINARY" in setting else "1")
-    tree = write_source(tmp_path / "tree", mark, backend=backend)
-    index.offer(pack_source(tree, tmp_path / "sdists"), "evil")
+    tree = write_source(ground.folder / "tree", ground.mark, backend=backend)
+    ground.index.offer(pack_source(tree, ground.folder / "sdists"), "evil")
     with pytest.raises(GatherError, match="the index has no wheel of evil for cp311 on"):
-        simulate(tmp_path, "evil")
-    assert not mark.exists()
-    assert not any(path.endswith(".tar.gz") for path in index.asked)
+        ground.simulate("evil")
+    assert ground.took_no_source()
 
 
 @pytest.mark.parametrize("scheme", ["", "git+", "hg+"])
 def test_a_page_of_the_index_that_leads_elsewhere_builds_nothing(
-    index: PackageIndex, tmp_path: Path, mark: Path, scheme: str
+    ground: Ground, scheme: str
 ) -> None:
-    places = lay_out(tmp_path, index, mark)
-    repository = f"{scheme}{places['repository']}"
+    repository = f"{scheme}{ground.lay_out()['repository']}"
     names = ("evil-1.0-py3-none-any.whl", "evil-1.0.tar.gz", "#egg=evil-1.0")
     for name in names:
-        index.link(f"{repository}/{name}", "evil")
+        ground.index.link(f"{repository}/{name}", "evil")
     with pytest.raises(GatherError, match=r"^requirements: "):
-        simulate(tmp_path, "evil")
-    assert not mark.exists()
-    assert list((tmp_path / "kept").rglob("*.whl")) == []
+        ground.simulate("evil")
+    assert not ground.mark.exists()
+    assert list((ground.folder / "kept").rglob("*.whl")) == []
 
 
-@pytest.mark.parametrize("lie", ["metadata", "version"])
-def test_a_wheel_that_lies_about_its_name_is_refused(
-    index: PackageIndex, tmp_path: Path, lie: str
-) -> None:
-    own = "Name: other\nVersion: 1.0" if lie == "metadata" else "Name: x-runtime\nVersion: 2.0"
-    about = f"Metadata-Version: 2.1\n{own}\n"
-    index.offer(build_wheel(tmp_path, name="x-runtime", tags=PURE, metadata=about), "x-runtime")
+@pytest.mark.parametrize("own", ["Name: other\nVersion: 1.0", "Name: x-runtime\nVersion: 2.0"])
+def test_a_wheel_that_lies_about_its_name_is_refused(ground: Ground, own: str) -> None:
+    ground.offer("x-runtime", metadata=f"Metadata-Version: 2.1\n{own}\n")
     with pytest.raises(GatherError, match=r"^requirements: "):
-        simulate(tmp_path, "x-runtime")
+        ground.simulate("x-runtime")
 
 
 def test_a_wheel_that_lies_is_refused_by_us_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not every pip compares the names, and in a folder that is used again pip has no say."""
     about = "Metadata-Version: 2.1\nName: other\nVersion: 1.0\n"
@@ -200,7 +181,7 @@ def test_a_wheel_that_lies_is_refused_by_us_too(
 
     monkeypatch.setattr(required, "download", download)
     with pytest.raises(GatherError) as raised:
-        simulate(tmp_path, "x-runtime")
+        ground.simulate("x-runtime")
     said = "x_runtime-1.0-py3-none-any.whl from the index says that it is other 1.0"
     assert str(raised.value) == f"requirements: {said}"
 
@@ -209,92 +190,75 @@ def test_a_wheel_that_lies_is_refused_by_us_too(
     "version", ["===/../../{0}/tree", "===../tree", "===./tree", "===file:///{0}/tree"]
 )
 def test_a_version_that_is_a_path_is_refused(
-    index: PackageIndex, tmp_path: Path, mark: Path, version: str, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pip takes ``evil===/../../x`` for the folder /x, and builds it."""
-    lay_out(tmp_path, index, mark)
-    monkeypatch.chdir(tmp_path)
-    text = version.format(str(tmp_path).lstrip("/"))
-    assert refusal(tmp_path, f"evil {text}").startswith(
+    ground.lay_out()
+    monkeypatch.chdir(ground.folder)
+    text = version.format(str(ground.folder).lstrip("/"))
+    assert ground.refusal(f"evil {text}").startswith(
         f"evil is required without a valid version ({text})"
     )
-    assert (index.asked, mark.exists()) == ([], False)
+    assert (ground.index.asked, ground.mark.exists()) == ([], False)
 
 
 @pytest.mark.parametrize(
-    ("requirement", "file"),
-    [
-        ("evil==1.0+a.zip", "evil==1.0+a.zip"),
-        ("evil===1.0.tar.gz", "evil===1.0.tar.gz"),
-        ("evil.tar.gz", "evil.tar.gz"),
-        ("evil-1.0-py3-none-any.whl", "evil-1.0-py3-none-any.whl"),
-    ],
+    "requirement",
+    ["evil==1.0+a.zip", "evil===1.0.tar.gz", "evil.tar.gz", "evil-1.0-py3-none-any.whl"],
 )
-def test_a_file_of_the_folder_is_not_taken_for_a_requirement(  # noqa: PLR0917
-    index: PackageIndex,
-    tmp_path: Path,
-    mark: Path,
-    requirement: str,
-    file: str,
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_file_of_the_folder_is_not_taken_for_a_requirement(
+    ground: Ground, requirement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tree = write_source(tmp_path / "tree", mark)
-    here = tmp_path / "here"
-    shutil.copy(pack_source(tree, here), here / file)
+    tree = write_source(ground.folder / "tree", ground.mark)
+    here = ground.folder / "here"
+    shutil.copy(pack_source(tree, here), here / requirement)
     monkeypatch.chdir(here)
     # pip 24.1 and later take no version that is none.
     with pytest.raises(GatherError, match=r"the index has no wheel of evil|Invalid version"):
-        simulate(tmp_path, requirement)
-    assert not mark.exists()
+        ground.simulate(requirement)
+    assert not ground.mark.exists()
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "-r x",
-        "--index-url=http://127.0.0.1:9",
-        "./tree",
-        "-e ./tree",
-        "../tree",
-    ],
+    "text", ["-r x", "--index-url=http://127.0.0.1:9", "./tree", "-e ./tree", "../tree"]
 )
 def test_what_is_no_requirement_reaches_no_command_line_and_is_not_passed_over(
-    index: PackageIndex, tmp_path: Path, mark: Path, text: str, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lay_out(tmp_path, index, mark)
-    monkeypatch.chdir(tmp_path)
-    assert refusal(tmp_path, text) == f"Requires-Dist {text[:200]!r} cannot be read; correct it"
-    assert (index.asked, mark.exists()) == ([], False)
+    ground.lay_out()
+    monkeypatch.chdir(ground.folder)
+    assert ground.refusal(text) == f"Requires-Dist {text[:200]!r} cannot be read; correct it"
+    assert (ground.index.asked, ground.mark.exists()) == ([], False)
 
 
 def test_inspect_says_what_it_did_not_fetch(
-    index: PackageIndex, tmp_path: Path, mark: Path, capsys: pytest.CaptureFixture[str]
+    ground: Ground, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tree = write_source(tmp_path / "tree", mark)
+    tree = write_source(tmp_path / "tree", ground.mark)
     wheel = build_wheel(tmp_path, members={EXTENSION: NEEDY}, requires=(f"evil @ {tree.as_uri()}",))
     assert main(["inspect", str(wheel), "--json", "--binary-with-requirements"]) == 0
     assert "without linkage: evil is required by URL (file://" in capsys.readouterr().err
-    assert not mark.exists()
+    assert not ground.mark.exists()
 
 
 def test_the_installer_leaves_nothing_in_the_systems_folder(
-    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """pip killed, or refused a folder, forgets its own there."""
     place = tmp_path / "system"
     place.mkdir()
     monkeypatch.setenv("TMPDIR", str(place))
     monkeypatch.setattr("tempfile.tempdir", None)
-    index.offer(build_wheel(tmp_path / "files", name="x-runtime", tags=PURE), "x-runtime")
-    simulate(tmp_path, "x-runtime")
+    ground.offer("x-runtime")
+    ground.simulate("x-runtime")
     assert list(place.iterdir()) == []
 
 
 def test_a_relative_folder_of_links_is_one_of_the_current_folder(
-    index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ground: Ground, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build_wheel(tmp_path / "links", name="x-runtime", tags=PURE)
     monkeypatch.setenv("PIP_FIND_LINKS", "links")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.chdir(tmp_path)
-    assert not simulate(tmp_path, "x-runtime").requirements
+    assert not ground.simulate("x-runtime").requirements

@@ -66,8 +66,10 @@ def describe_host(variables: Mapping[str, str], timeout: float = 60) -> GpuHost:
 
 
 @bare
-def test_a_host_without_a_driver_says_so() -> None:
-    host = describe_host(HIDDEN)
+def test_a_host_without_a_driver_says_so_and_nothing_is_put_in_its_way() -> None:
+    with empty_place() as place:
+        conditions, host = hide_driver(place)
+    assert (conditions.variables, conditions.decoys) == (HIDDEN, {})
     assert (host.library, host.devices, host.problem) == ("", (), ABSENT)
 
 
@@ -103,29 +105,6 @@ def test_a_driver_that_does_not_start_is_no_driver(
 ) -> None:
     host = describe_host(make_driver(tmp_path, init=start), timeout=2 if "for" in start else 60)
     assert (host.problem, host.devices) == (problem, ())
-
-
-@compiled
-@pytest.mark.parametrize(
-    ("context", "problem"),
-    [
-        ("return device == 1 ? 46 : 0;", "its context gives CUDA_ERROR_OF_TEST (46)"),
-        ("if (device == 1) abort(); return 0;", "its context crashes with SIGABRT"),
-        ("if (device == 1) _exit(0); return 0;", "its context ends the process: exit status 0"),
-        pytest.param(
-            "while (device == 1) sleep(1); return 0;",
-            "its context does not end within 2 s",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-def test_a_device_that_gives_no_context_leaves_the_others(
-    tmp_path: Path, context: str, problem: str
-) -> None:
-    hangs = "sleep" in context
-    host = describe_host(make_driver(tmp_path, context=context), timeout=2 if hangs else 60)
-    assert (host.problem, len(host.usable)) == ("", 1)
-    assert [each.problem for each in host.devices] == ["", problem]
 
 
 def test_after_two_devices_that_hang_no_other_is_waited_for(
@@ -320,14 +299,6 @@ def test_a_driver_is_hidden_from_all_that_opens_it_by_its_name(tmp_path: Path) -
         assert found.answer["detail"].startswith("OSError: ")
 
 
-@bare
-def test_where_there_is_no_driver_nothing_is_put_in_its_way() -> None:
-    with empty_place() as place:
-        conditions, host = hide_driver(place)
-    assert (conditions.variables, conditions.decoys) == (HIDDEN, {})
-    assert host.problem == ABSENT
-
-
 @pytest.mark.slow
 @compiled
 @bare
@@ -358,6 +329,18 @@ def test_work_is_done_on_the_devices_that_are_free(
 @pytest.mark.parametrize(
     ("bodies", "problem"),
     [
+        ({"context": "return 46 * device;"}, "its context gives CUDA_ERROR_OF_TEST (46)"),
+        ({"context": "if (device) abort(); return 0;"}, "its context crashes with SIGABRT"),
+        (
+            {"context": "if (device) _exit(0); return 0;"},
+            "its context ends the process: exit status 0",
+        ),
+        *slow(
+            (
+                {"context": "while (device) sleep(1); return 0;"},
+                "its context does not end within 2 s",
+            )
+        ),
         ({"allocate": "return 2 * device;"}, "its memory gives CUDA_ERROR_OF_TEST (2)"),
         ({"work": "return 214 * device;"}, "its work gives CUDA_ERROR_OF_TEST (214)"),
         ({"copied": "*(char *)to ^= current;"}, "its memory returns other bytes than were written"),
@@ -369,11 +352,13 @@ def test_work_is_done_on_the_devices_that_are_free(
         ({"free": "1L << 30", "integrated": "1"}, ""),
     ],
 )
-def test_a_device_does_a_piece_of_work_of_ours(
+def test_a_device_that_fails_at_a_piece_of_work_of_ours_leaves_the_others(
     tmp_path: Path, bodies: dict[str, Any], problem: str
 ) -> None:
-    host = describe_host(make_driver(tmp_path, **bodies))
-    assert (host.problem, [each.problem for each in host.devices]) == ("", ["", problem])
+    timeout = 2 if "sleep" in str(bodies) else 60
+    host = describe_host(make_driver(tmp_path, **bodies), timeout)
+    assert (host.problem, len(host.usable)) == ("", 1 if problem else 2)
+    assert [each.problem for each in host.devices] == ["", problem]
 
 
 @compiled
@@ -416,11 +401,8 @@ LOST = replace(FINE, problem="cuInit gives 999", devices=())
 )
 def test_what_a_second_look_finds_decides_who_is_to_blame(after: GpuHost, blame: str) -> None:
     assert find_blame(FINE, after) == blame
-
-
-def test_a_device_that_was_broken_before_says_nothing_of_what_came_after() -> None:
-    before = replace(FINE, devices=(FREE, replace(FREE, problem="it is busy")))
-    assert find_blame(before, replace(FINE, devices=(FREE,))) == ""
+    broken_before = replace(FINE, devices=(FREE, replace(FREE, problem="it is busy")))
+    assert find_blame(broken_before, replace(FINE, devices=(FREE,))) == ""
 
 
 @pytest.mark.parametrize(

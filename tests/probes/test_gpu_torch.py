@@ -22,10 +22,12 @@ from binary_checks.model import (
     Code,
     CudaRequest,
     Ending,
+    GpuReport,
     GpuRequest,
     LibraryVersions,
     Measurement,
     ProbeAnswer,
+    Wheel,
 )
 from binary_checks.places import host_place
 from binary_checks.probes.gpu_host.reader import read_host
@@ -70,9 +72,19 @@ def torch_work(leave_out: tuple[str, ...] = ()) -> GpuRequest:
     )
 
 
-def test_one_process_takes_the_steps_after_the_host_was_asked(
-    environment: FilledPlace, stand_in: Any
-) -> None:
+@pytest.fixture
+def use(environment: FilledPlace) -> Any:
+    """Take the steps for torch, of a package that is not one."""
+
+    def use(
+        work: GpuRequest | None = None, package: Wheel | None = None, build: CudaRequest = BUILD
+    ) -> GpuReport:
+        return use_gpu(environment, package or environment.wheel, work or torch_work(), build)
+
+    return use
+
+
+def test_one_process_takes_the_steps_after_the_host_was_asked(stand_in: Any, use: Any) -> None:
     probes = stand_in(
         list=listed("first_kernel", "magma", "matmul"),
         first_kernel='{"stage": "first_kernel", "state": "finished", "measured": {"seconds": 1.5}}',
@@ -81,7 +93,7 @@ def test_one_process_takes_the_steps_after_the_host_was_asked(
         '[{"question": "torch.cuda()", "value": "13.0"}, '
         '{"question": "torch.archs()", "value": "sm_90 compute_90"}]}',
     )
-    report = use_gpu(environment, environment.wheel, torch_work(leave_out=("magma",)), BUILD)
+    report = use(torch_work(leave_out=("magma",)))
     assert [step.name for step in report.steps] == ["first_kernel", "matmul", "versions"]
     assert {step.outcome for step in report.steps} == {Ending.OK}
     assert report.measurements == (
@@ -114,12 +126,12 @@ def test_one_process_takes_the_steps_after_the_host_was_asked(
     ],
 )
 def test_where_the_package_hangs_before_its_work_no_step_waits_for_it_again(
-    environment: FilledPlace, stand_in: Any, script: str, step: str, asked: list[str]
+    stand_in: Any, use: Any, script: str, step: str, asked: list[str]
 ) -> None:
     hangs = ProbeAnswer(answer={"stage": "import torch"}, outcome=Ending.HUNG, detail="300 s")
     probes = stand_in(**{script: hangs, "list": listed("first_kernel", "rnn")})
     work = replace(torch_work(), snippets={"own": Code("1")})
-    report = use_gpu(environment, environment.wheel, work, BUILD)
+    report = use(work)
     assert [(each.name, each.outcome) for each in report.steps] == [(step, Ending.HUNG)]
     reason = f"it was not tried: {step} hangs"
     assert report.untried == (("first_kernel", reason), ("rnn", reason), ("own", reason))
@@ -131,7 +143,7 @@ def test_where_the_package_hangs_before_its_work_no_step_waits_for_it_again(
     [("rocm6.4", "rocm", "torch.hip()"), ("xpu", "xpu", "torch.xpu()")],
 )
 def test_a_build_for_another_vendor_asks_its_driver_and_none_of_nvidias_libraries(
-    environment: FilledPlace, stand_in: Any, label: str, platform: str, question: str
+    stand_in: Any, use: Any, label: str, platform: str, question: str
 ) -> None:
     host = '{"stage": "", "library": "x", "status": 0, "devices": [{"name": "X"}]}'
     probes = stand_in(
@@ -142,46 +154,46 @@ def test_a_build_for_another_vendor_asks_its_driver_and_none_of_nvidias_librarie
     )
     asked = replace(BUILD, rocm=Code("torch.hip()"), xpu=Code("torch.xpu()"))
     named = wheel(f"fake-1.0+{label}-py3-none-any.whl")
-    report = use_gpu(environment, named, torch_work(), asked)
+    report = use(package=named, build=asked)
     assert (report.host.platform, report.runtime) == (platform, "6.4")
     assert probes.asked == ["gpu_host", "ask_module", "list", "first_kernel"]
     assert probes.platforms == [platform, platform]
 
 
-def test_a_build_for_the_cpu_is_not_tried(environment: FilledPlace, stand_in: Any) -> None:
+def test_a_build_for_the_cpu_is_not_tried(stand_in: Any, use: Any) -> None:
     probes = stand_in(ask_module='{"answers": [{"question": "torch.cuda()", "value": null}]}')
     with pytest.raises(NotApplicable, match=r"torch.cuda\(\) is None: the build is not for CUDA"):
-        use_gpu(environment, environment.wheel, torch_work(), BUILD)
+        use()
     assert probes.asked == ["gpu_host", "ask_module"]
 
 
 def test_one_whose_label_says_so_is_not_even_a_reason_to_ask_the_host(
-    environment: FilledPlace, stand_in: Any
+    stand_in: Any, use: Any
 ) -> None:
     probes = stand_in()
     package = wheel("torch-2.15.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl")
     with pytest.raises(NotApplicable, match=r"for the CPU: the version label \+cpu says so"):
-        use_gpu(environment, package, torch_work(), BUILD)
+        use(package=package)
     assert probes.asked == []
 
 
 def test_a_host_without_a_gpu_says_nothing_of_a_build_without_a_trace_of_one(
-    environment: FilledPlace, stand_in: Any
+    stand_in: Any, use: Any
 ) -> None:
     stand_in(gpu_host='{"stage": ""}')
     package = wheel("torch-2.15.0-cp311-cp311-win_amd64.whl", objects=[pe_file()])
     with pytest.raises(NotApplicable, match="for the CPU: no object contains device code"):
-        use_gpu(environment, package, torch_work(), BUILD)
+        use(package=package)
 
 
-def test_a_step_that_fails_reaches_no_other(environment: FilledPlace, stand_in: Any) -> None:
+def test_a_step_that_fails_reaches_no_other(stand_in: Any, use: Any) -> None:
     probes = stand_in(
         list=listed("rnn", "svd", "compilation", "memory"),
         rnn='{"stage": "rnn", "state": "raised", "detail": "RuntimeError: CUDNN_STATUS"}',
         svd=ProbeAnswer(answer={"stage": "svd"}, outcome=Ending.HUNG, detail="60 s"),
         compilation='{"state": "finished", "unavailable": "no C compiler"}',
     )
-    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    report = use()
     rnn, svd, *others, _ = report.steps
     assert (rnn.outcome, rnn.detail) == (Ending.RAISED, "RuntimeError: CUDNN_STATUS")
     assert svd.outcome is Ending.HUNG
@@ -202,27 +214,25 @@ def test_a_step_that_fails_reaches_no_other(environment: FilledPlace, stand_in: 
     ],
 )
 def test_after_a_failure_the_driver_is_asked_again_without_the_package(
-    environment: FilledPlace, stand_in: Any, first_kernel: str | ProbeAnswer
+    stand_in: Any, use: Any, first_kernel: str | ProbeAnswer
 ) -> None:
     answers = {"list": listed("first_kernel"), "first_kernel": first_kernel}
     probes = stand_in(**answers)
-    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    report = use()
     assert report.steps[0].outcome is not Ending.OK  # the device is well: it is the package
     assert probes.sites == [False, False]
     lost = '{"stage": "", "library": "/usr/lib/libcuda.so.1", "status": 999}'
     probes = stand_in(**answers, then="lost", lost=lost)
     said = r"cuInit gives error 999 \(999\) \(first_kernel failed before\)"
     with pytest.raises(HostUnfit, match=said):
-        use_gpu(environment, environment.wheel, torch_work(), BUILD)
+        use()
     assert probes.sites == [False, False]
 
 
-def test_a_driver_that_does_not_start_has_nothing_done(
-    environment: FilledPlace, stand_in: Any
-) -> None:
+def test_a_driver_that_does_not_start_has_nothing_done(stand_in: Any, use: Any) -> None:
     probes = stand_in(gpu_host='{"stage": "", "library": "libcuda.so.1", "status": 803}')
     with pytest.raises(Unavailable, match=r"does not start: cuInit gives error 803 \(803\)"):
-        use_gpu(environment, environment.wheel, torch_work(), BUILD)
+        use()
     assert probes.asked == ["gpu_host"]
 
 
@@ -234,7 +244,7 @@ OLD = (
 
 @pytest.mark.parametrize("from_package", [True, False])
 def test_a_driver_older_than_the_runtime_has_nothing_done(
-    environment: FilledPlace, stand_in: Any, from_package: bool
+    stand_in: Any, use: Any, from_package: bool
 ) -> None:
     told = '{"answers": [{"question": "torch.cuda()", "value": "14.1"}]}' if from_package else "{}"
     probes = stand_in(
@@ -242,28 +252,28 @@ def test_a_driver_older_than_the_runtime_has_nothing_done(
         nvidia_libraries='{"state": "finished", "versions": {"cudart": {"loaded": "14.1"}}}',
     )
     with pytest.raises(Unavailable, match=re.escape(OLD)):
-        use_gpu(environment, environment.wheel, torch_work(), BUILD)
+        use()
     assert probes.asked == ["gpu_host", "ask_module", "nvidia_libraries"]
 
 
-def test_a_figure_that_is_no_number_is_no_result(environment: FilledPlace, stand_in: Any) -> None:
+def test_a_figure_that_is_no_number_is_no_result(stand_in: Any, use: Any) -> None:
     stand_in(
         list=listed("svd"),
         svd='{"state": "finished", "measured": {"float32": "0", "float64": NaN, "float16": null, '
         f'"bfloat16": {"9" * 400}}}}}',
     )
-    measured = use_gpu(environment, environment.wheel, torch_work(), BUILD).measurements
+    measured = use().measurements
     assert len(measured) == 4
     assert all(math.isnan(each.value) for each in measured)
 
 
 def test_a_step_without_any_answer_is_our_own_fault(
-    environment: FilledPlace, stand_in: Any, monkeypatch: pytest.MonkeyPatch
+    stand_in: Any, use: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     probes = stand_in(list=listed("rnn"))
     monkeypatch.setattr(probes, "take", lambda steps: ProbeAnswer())
     with pytest.raises(GatherError, match="the probe of rnn ended without an answer"):
-        use_gpu(environment, environment.wheel, torch_work(), BUILD)
+        use()
 
 
 def test_snippets_are_run_by_the_real_probe(
@@ -338,23 +348,21 @@ ODD = ("x", 3, ["x"], {"a": 1}, {"svd": 3}, {"svd": {"measured": ["x"], "unavail
 @pytest.mark.parametrize("odd", ODD, ids=str)
 @pytest.mark.parametrize("key", ["results", "stage", "state", "detail"])
 def test_an_odd_answer_is_no_traceback(
-    environment: FilledPlace, stand_in: Any, monkeypatch: pytest.MonkeyPatch, key: str, odd: object
+    stand_in: Any, use: Any, monkeypatch: pytest.MonkeyPatch, key: str, odd: object
 ) -> None:
     probes = stand_in(list=listed("svd", "rnn"))
     answer = {"stage": "svd", "results": {}, key: odd}
     monkeypatch.setattr(probes, "take", lambda steps: ProbeAnswer(answer=answer))
-    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    report = use()
     assert {step.name for step in report.steps} == {"svd", "rnn", "versions"}
     assert not all(step.outcome is Ending.OK for step in report.steps)
 
 
-def test_after_the_first_kernel_hangs_nothing_more_is_tried(
-    environment: FilledPlace, stand_in: Any
-) -> None:
+def test_after_the_first_kernel_hangs_nothing_more_is_tried(stand_in: Any, use: Any) -> None:
     hangs = ProbeAnswer(outcome=Ending.HUNG, detail="90 s")
     probes = stand_in(list=listed("first_kernel", "svd", "rnn"), first_kernel=hangs)
     work = replace(torch_work(), snippets={"own": Code("1")})
-    report = use_gpu(environment, environment.wheel, work, BUILD)
+    report = use(work)
     assert [(step.name, step.outcome) for step in report.steps] == [
         ("first_kernel", Ending.HUNG),
         ("versions", Ending.OK),
@@ -364,22 +372,18 @@ def test_after_the_first_kernel_hangs_nothing_more_is_tried(
     assert probes.asked[-2:] == ["first_kernel+svd+rnn", "gpu_host"]
 
 
-def test_after_two_steps_hang_nothing_more_is_tried(
-    environment: FilledPlace, stand_in: Any
-) -> None:
+def test_after_two_steps_hang_nothing_more_is_tried(stand_in: Any, use: Any) -> None:
     hangs = ProbeAnswer(outcome=Ending.HUNG, detail="30 s")
     stand_in(list=listed("matmul", "svd", "rnn", "cnn"), svd=hangs, rnn=hangs)
-    report = use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    report = use()
     assert [step.outcome for step in report.steps[:3]] == [Ending.OK, Ending.HUNG, Ending.HUNG]
     assert report.untried == (("cnn", "it was not tried: svd and rnn hang"),)
 
 
-def test_a_step_that_is_alone_has_a_process_of_its_own(
-    environment: FilledPlace, stand_in: Any
-) -> None:
+def test_a_step_that_is_alone_has_a_process_of_its_own(stand_in: Any, use: Any) -> None:
     probes = stand_in(
         list=listed("svd", "device_assertion", "rnn", alone=("device_assertion",)),
         svd='{"state": "raised", "detail": "RuntimeError: x"}',
     )
-    use_gpu(environment, environment.wheel, torch_work(), BUILD)
+    use()
     assert probes.asked[-4:] == ["svd+rnn", "rnn", "device_assertion", "gpu_host"]

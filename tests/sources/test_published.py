@@ -28,6 +28,7 @@ from tests.plugin.conftest import healthy
 
 NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 TARGET = "cp311-manylinux_2_17_x86_64"
+HERE = Path("/here")
 
 
 @pytest.fixture
@@ -39,20 +40,27 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PackageIn
 
 
 @pytest.fixture
-def wheel(tmp_path: Path) -> Path:
-    return healthy(tmp_path / "dist")
+def wheel(index: PackageIndex, tmp_path: Path) -> Path:
+    """What the index has."""
+    path = healthy(tmp_path / "dist")
+    index.offer(path, "demo")
+    return path
 
 
 def around(**more: object) -> Surroundings:
     return Surroundings(python=Path(sys.executable), target=TARGET, **more)  # type: ignore[arg-type]
 
 
-def find(argument: str, folder: Path, surroundings: Surroundings | None = None) -> RemoteSource:
-    named = parse(argument, folder)
+def find(argument: str = "demo==1.0", surroundings: Surroundings | None = None) -> RemoteSource:
+    named = parse(argument, HERE)
     assert named is not None
     source = named.resolve(surroundings or around())
     assert isinstance(source, RemoteSource)
     return source
+
+
+def digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize(
@@ -78,39 +86,28 @@ def test_a_path_never_becomes_a_download(argument: str, tmp_path: Path) -> None:
     assert not is_published(argument, tmp_path)
 
 
-def test_a_requirement_is_what_a_user_would_get(
-    index: PackageIndex, wheel: Path, tmp_path: Path
-) -> None:
+def test_a_requirement_is_what_a_user_would_get(index: PackageIndex, tmp_path: Path) -> None:
+    wheel = healthy(tmp_path)
     index.serial = "77"
     index.offer(wheel, "demo", uploaded="2026-11-21T03:12:45Z", provenance=True, metadata=True)
-    source = find("demo==1.0", tmp_path)
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert (source.label, source.path) == (NAME, tmp_path / "demo==1.0")
+    source = find()
+    assert (source.label, source.path) == (NAME, HERE / "demo==1.0")
+    assert source.preview(objects).kind is Wheel
     assert not any("/files/" in path for path in index.asked)  # nothing is fetched by that
     provenance = source.remote().provenance
     assert (provenance.kind, provenance.index) == ("index", index.simple)
     assert (provenance.asked, provenance.url) == ("demo==1.0", f"{index.url}/files/{NAME}")
-    assert (provenance.sha256, provenance.sha256_taken) == (digest, "")
+    assert (provenance.sha256, provenance.sha256_taken) == (digest(wheel), "")
     assert (provenance.attestation, provenance.metadata) == ("present, not verified", "PEP 658")
     assert (provenance.serial, provenance.uploaded) == ("77", "2026-11-21T03:12:45Z")
     assert source.read(objects).package.version == "1.0"
-    assert source.remote().provenance.sha256_taken == digest
-    assert source.identity() == f"sha256 {digest}"
+    assert source.remote().provenance.sha256_taken == digest(wheel)
+    assert source.identity() == f"sha256 {digest(wheel)}"
 
 
-def test_its_kind_is_told_without_a_download(
-    index: PackageIndex, wheel: Path, tmp_path: Path
-) -> None:
-    index.offer(wheel, "demo")
-    assert find("demo==1.0", tmp_path).preview(objects).kind is Wheel
-    assert not any("/files/" in path for path in index.asked)
-
-
-def test_metadata_beside_the_file_is_read_and_verified(
-    index: PackageIndex, wheel: Path, tmp_path: Path
-) -> None:
-    index.offer(wheel, "demo", metadata=True)
-    remote = find("demo==1.0", tmp_path).remote()
+def test_metadata_beside_the_file_is_read_and_verified(index: PackageIndex, tmp_path: Path) -> None:
+    index.offer(healthy(tmp_path), "demo", metadata=True)
+    remote = find().remote()
     assert b"Name: demo" in (remote.core_metadata() or b"")
     index.conduct[f"/files/{NAME}.metadata"].body = b"Name: other"
     with pytest.raises(GatherError, match="its sha256 is not the one that the index states"):
@@ -120,85 +117,75 @@ def test_metadata_beside_the_file_is_read_and_verified(
         remote.core_metadata()
 
 
+@pytest.mark.usefixtures("wheel")
 def test_the_files_beside_it_are_known(index: PackageIndex, tmp_path: Path) -> None:
-    index.offer(healthy(tmp_path, version="1.0"), "demo")
     index.offer(healthy(tmp_path, version="1.0", tags=("cp312-cp312-win_amd64",)), "demo")
     index.offer(healthy(tmp_path, version="2.0"), "demo")
-    names = find("demo==1.0", tmp_path).remote().siblings()
-    assert names == (NAME, "demo-1.0-cp312-cp312-win_amd64.whl")
+    assert find().remote().siblings() == (NAME, "demo-1.0-cp312-cp312-win_amd64.whl")
 
 
-def test_a_file_is_fetched_once(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
-    address = index.offer(wheel, "demo")
+def test_a_file_is_fetched_once_unless_somebody_wrote_to_it(
+    index: PackageIndex, wheel: Path
+) -> None:
     for _ in range(2):
-        source = find("demo==1.0", tmp_path)
+        source = find()
         source.read(objects)
         source.identity()
-    assert index.asked.count(address.removeprefix(index.url)) == 1
-
-
-def test_a_file_that_somebody_wrote_to_is_fetched_again(
-    index: PackageIndex, wheel: Path, tmp_path: Path
-) -> None:
-    index.offer(wheel, "demo")
-    kept = find("demo==1.0", tmp_path).fetch().path
-    kept.write_bytes(b"something else")
-    assert find("demo==1.0", tmp_path).fetch().path.read_bytes() == wheel.read_bytes()
+    assert index.asked.count(f"/files/{NAME}") == 1
+    source.fetch().path.write_bytes(b"something else")
+    assert find().fetch().path.read_bytes() == wheel.read_bytes()
 
 
 def test_other_bytes_than_the_index_says_are_nobodys_package(
-    index: PackageIndex, wheel: Path, tmp_path: Path
+    index: PackageIndex, tmp_path: Path
 ) -> None:
+    wheel = healthy(tmp_path)
     index.offer(wheel, "demo", sha256="0" * 64)
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     with pytest.raises(GatherError) as caught:
-        find("demo==1.0", tmp_path).read(objects)
+        find().read(objects)
     assert str(caught.value) == (
-        f"{NAME}: {index.simple} says sha256 {'0' * 64}, and its server sent {digest}"
+        f"{NAME}: {index.simple} says sha256 {'0' * 64}, and its server sent {digest(wheel)}"
     )
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.suffix == ".whl"]
 
 
-def test_a_download_that_was_cut_goes_on(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
-    index.offer(wheel, "demo")
+def test_a_download_that_was_cut_goes_on(index: PackageIndex, wheel: Path) -> None:
     index.conduct[f"/files/{NAME}"] = Conduct(cut_after=200, cuts=3)
     before = index.sent
     with pytest.raises(GatherError, match=f"{NAME}: the connection was cut"):
-        find("demo==1.0", tmp_path).fetch()
-    assert find("demo==1.0", tmp_path).fetch().path.read_bytes() == wheel.read_bytes()
+        find().fetch()
+    assert find().fetch().path.read_bytes() == wheel.read_bytes()
     pages = sum("/simple/" in path for path in index.asked)
     assert index.sent - before < wheel.stat().st_size + pages * 1000
 
 
-def test_threads_and_processes_share_a_download(
-    index: PackageIndex, wheel: Path, tmp_path: Path
-) -> None:
-    address = index.offer(wheel, "demo")
+@pytest.mark.usefixtures("wheel")
+def test_threads_and_processes_share_a_download(index: PackageIndex) -> None:
     index.conduct[f"/files/{NAME}"] = Conduct(pause=0.05)
-    sources = [find("demo==1.0", tmp_path) for _ in range(3)]
-    threads = [threading.Thread(target=source.fetch) for source in sources]
+    threads = [threading.Thread(target=find().fetch) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert index.asked.count(address.removeprefix(index.url)) == 1
+    assert index.asked.count(f"/files/{NAME}") == 1
 
 
+@pytest.mark.usefixtures("wheel")
 def test_what_was_used_last_is_kept(
     index: PackageIndex, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for version in ("1.0", "2.0"):
-        index.offer(healthy(tmp_path / "dist", version=version), "demo")
+    index.offer(healthy(tmp_path / "dist", version="2.0"), "demo")
     monkeypatch.setattr(files, "IN_USE", 0.0)
-    first = find("demo==1.0", tmp_path).fetch().path
+    first = find().fetch().path
     monkeypatch.setattr(download_store, "_MOST", first.stat().st_size * 3 // 2)
-    find("demo==2.0", tmp_path).fetch()
+    find("demo==2.0").fetch()
     assert not first.exists()
 
 
-def test_a_url_is_a_package_of_its_own(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
-    address = index.offer(wheel, "demo")
-    source = find(address.replace("//", "//me:secret@", 1) + "?signature=x", tmp_path)
+@pytest.mark.usefixtures("wheel")
+def test_a_url_is_a_package_of_its_own(index: PackageIndex) -> None:
+    address = f"{index.url}/files/{NAME}"
+    source = find(address.replace("//", "//me:secret@", 1) + "?signature=x")
     assert source.label == NAME
     provenance = source.remote().provenance
     assert (provenance.kind, provenance.url, provenance.index) == ("url", address, "")
@@ -206,38 +193,34 @@ def test_a_url_is_a_package_of_its_own(index: PackageIndex, wheel: Path, tmp_pat
     assert isinstance(source.read(objects).package, Wheel)
 
 
-def test_a_url_may_say_its_hash(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
-    address = index.offer(wheel, "demo")
-    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    assert find(f"{address}#sha256={digest}", tmp_path).fetch().sha256 == digest
-    with pytest.raises(GatherError, match=f"says sha256 {'0' * 64}, and its server sent {digest}"):
-        find(f"{address}#sha256={'0' * 64}", tmp_path).fetch()
+def test_a_url_may_say_its_hash(index: PackageIndex, wheel: Path) -> None:
+    address, own = f"{index.url}/files/{NAME}", digest(wheel)
+    assert find(f"{address}#sha256={own}").fetch().sha256 == own
+    with pytest.raises(GatherError, match=f"says sha256 {'0' * 64}, and its server sent {own}"):
+        find(f"{address}#sha256={'0' * 64}").fetch()
 
 
+@pytest.mark.usefixtures("wheel")
 def test_the_file_of_a_url_is_asked_for_anew_when_it_changed(
-    index: PackageIndex, wheel: Path, tmp_path: Path
+    index: PackageIndex, tmp_path: Path
 ) -> None:
-    address = index.offer(wheel, "demo")
-    first = find(address, tmp_path).fetch()
-    other = healthy(tmp_path / "new", requires=("numpy",))
-    index.files[NAME] = other
-    second = find(address, tmp_path).fetch()
+    first = find(f"{index.url}/files/{NAME}").fetch()
+    index.files[NAME] = other = healthy(tmp_path / "new", requires=("numpy",))
+    second = find(f"{index.url}/files/{NAME}").fetch()
     assert (first.sha256 == second.sha256, second.size) == (False, other.stat().st_size)
 
 
-def test_a_file_url_is_read_where_it_lies(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
-    source = find(wheel.as_uri(), tmp_path)
+def test_a_file_url_is_read_where_it_lies(index: PackageIndex, wheel: Path) -> None:
+    source = find(wheel.as_uri())
     assert source.fetch().path == wheel
     assert isinstance(source.read(objects).package, Wheel)
     assert index.asked == []
 
 
-def test_a_place_of_links_is_one_of_indexes(
-    index: PackageIndex, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_of_links_is_one_of_indexes(wheel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
-    source = find("demo==1.0", tmp_path)
+    source = find()
     assert source.fetch().path == wheel
     assert source.remote().provenance.index == wheel.parent.as_uri()
 
@@ -257,51 +240,45 @@ def test_a_place_of_links_is_one_of_indexes(
         ("http://h:x/x.whl", "http://h:x/x.whl: not a URL"),
     ],
 )
+@pytest.mark.usefixtures("wheel")
 def test_what_is_not_there_is_the_users_mistake(
-    index: PackageIndex, wheel: Path, tmp_path: Path, argument: str, said: str
+    index: PackageIndex, argument: str, said: str
 ) -> None:
-    index.offer(wheel, "demo")
     names = {"url": index.url, "index": index.simple}
     with pytest.raises(ProfileError) as caught:
-        find(argument.format(**names), tmp_path)
+        find(argument.format(**names))
     assert said.format(**names) in str(caught.value)
 
 
-def test_what_broke_is_not(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
-    index.offer(wheel, "demo")
+@pytest.mark.usefixtures("wheel")
+def test_what_broke_is_not(index: PackageIndex) -> None:
     index.conduct["/simple/demo/"] = Conduct(failures=[503] * 9)
     with pytest.raises(GatherError, match=r"/simple/demo/: answers 503 \(asked 2 times\)"):
-        find("demo==1.0", tmp_path)
+        find()
     index.conduct["/simple/demo/"] = Conduct(html=True)
     with pytest.raises(GatherError, match="a web page"):
-        find("demo==1.0", tmp_path)
+        find()
 
 
-def test_other_processes_take_over_what_was_found(
-    index: PackageIndex, wheel: Path, tmp_path: Path
+@pytest.mark.usefixtures("wheel")
+def test_other_processes_take_over_what_was_found_and_failures_too(
+    index: PackageIndex, tmp_path: Path
 ) -> None:
-    index.offer(wheel, "demo")
     first = around()
-    found = find("demo==1.0", tmp_path, first).found
+    found = find(surroundings=first).found
     index.offer(healthy(tmp_path / "b", build="2"), "demo")
     index.asked.clear()
-    assert find("demo==1.0", tmp_path, around(shared_results=first.shared_results)).found == found
+    other = around(shared_results=first.shared_results)
+    assert find(surroundings=other).found == found
     assert index.asked == []
-
-
-def test_they_take_over_failures_too(index: PackageIndex, tmp_path: Path) -> None:
-    first = around()
     for _ in range(2):
         with pytest.raises(ProfileError, match="no such project"):
-            find("demo==1.0", tmp_path, first)
+            find("absent==1", first)
     assert len(index.asked) == 1
 
 
-def test_ranges_are_read_of_what_is_not_fetched(
-    index: PackageIndex, wheel: Path, tmp_path: Path
-) -> None:
-    index.offer(wheel, "demo")
-    remote = find("demo==1.0", tmp_path).remote()
+def test_ranges_are_read_of_what_is_not_fetched(index: PackageIndex, wheel: Path) -> None:
+    remote = find().remote()
     file = remote.open()
     assert (file.size, file.read(0, 2)) == (wheel.stat().st_size, b"PK")
     index.conduct[f"/files/{NAME}"].ranges = False
@@ -309,8 +286,8 @@ def test_ranges_are_read_of_what_is_not_fetched(
         remote.open()
 
 
-def test_the_public_function_takes_them(index: PackageIndex, wheel: Path, tmp_path: Path) -> None:
-    index.offer(wheel, "demo")
+@pytest.mark.usefixtures("wheel")
+def test_the_public_function_takes_them() -> None:
     with examine("demo==1.0", target=TARGET) as facts:
         assert facts.get(Package).name == "demo"
 
@@ -335,9 +312,8 @@ def test_names_of_requirements_need_no_folder() -> None:
     assert isinstance(parse(NAME, Path("/f")), FileSource)
 
 
-def test_each_hash_that_an_index_states_counts(index: PackageIndex, wheel: Path) -> None:
+def test_each_hash_that_an_index_states_counts(wheel: Path) -> None:
     """A hostile index would else put its own bytes where those of another one are looked for."""
-    assert index.simple, "the cache is a new one"
     wanted = download_store.Found(
         url=wheel.as_uri(),
         file_name=NAME,
@@ -363,10 +339,7 @@ def test_what_is_kept_is_for_this_user_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["../../x.conda", "/x.conda", "a\\b.conda", "..", "part", "taken.json"]
 )
-def test_a_file_is_kept_under_a_name_of_its_own(
-    index: PackageIndex, wheel: Path, tmp_path: Path, name: str
-) -> None:
-    assert index.simple, "the cache is a new one"
+def test_a_file_is_kept_under_a_name_of_its_own(wheel: Path, tmp_path: Path, name: str) -> None:
     wanted = download_store.Found(url=wheel.as_uri(), file_name=name, key="0" * 64, hashes={})
     with pytest.raises(GatherError, match="not the name of a package file"):
         download_store.fetch(Client(), wanted)
