@@ -90,7 +90,7 @@ def test_every_kind_of_file_with_device_code_is_read(tmp_path: Path) -> None:
             "demo/libdemo.so": library,
             "demo/libdemo.a": archive(one_o=library),
             "demo/kernels.fatbin": one,
-            "demo/kernels.cubin": read_fatbin_sample("12.4_sm_90a.cubin"),
+            "demo/kernels.cubin": LOOSE,
         },
     )
     paths = [(each.path.rpartition("/")[2], each.cubins[0]) for each in found.objects]
@@ -115,23 +115,37 @@ def test_what_is_broken_hides_nothing_that_is_not(tmp_path: Path) -> None:
         compressed_entry(text, 20, ZSTD, PTX),
         compressed_entry(text[:-2], 27, ZSTD, PTX),
         entry(CUBIN, 90, b"no cubin"),
+        entry(CUBIN, 87, LOOSE),
+        entry(CUBIN, 90, LOOSE),
+        entry(CUBIN, 90, LOOSE[:8] + b"\x09" + LOOSE[9:]),
+        entry(CUBIN, 90, point_beyond_end(LOOSE)),
     )
     found = read_library(tmp_path, fatbin)
     assert [(each.version, each.count) for each in found.ptx] == [("8.4", 1)]
+    assert [(each.target, each.count) for each in found.cubins] == [
+        (sass("sm_90"), 1),  # of a later ABI: by its head
+        (sass("sm_90a"), 2),
+    ]
     assert [(each.reason, each.broken) for each in found.unread] == [
         ("it unpacks to more than the 20 bytes that its head claims", True),
         ("it unpacks to 25 bytes, but its head claims 27", True),
         ("it is not a cubin: it begins with b'no c'", True),
+        ("its head says sm_87, but its cubin says sm_90a", True),
+        ("a cubin of an unknown ABI", False),
+        ("a section of 1048576 bytes lies beyond the end of the cubin", True),
     ]
+    assert {each.count for each in found.unread} == {1}
 
 
-def test_a_head_that_names_another_architecture_than_its_cubin_is_broken(tmp_path: Path) -> None:
-    cubin = read_fatbin_sample("12.4_sm_90a.cubin")
-    found = read_library(tmp_path, container(entry(CUBIN, 87, cubin), entry(CUBIN, 90, cubin)))
-    assert [(each.reason, each.broken, each.count) for each in found.unread] == [
-        ("its head says sm_87, but its cubin says sm_90a", True, 1)
-    ]
-    assert [(each.target, each.count) for each in found.cubins] == [(sass("sm_90a"), 2)]
+def point_beyond_end(cubin: bytes) -> bytes:
+    """Its section headers come last, so they are moved to where the cut one still has them."""
+    broken = bytearray(cubin)
+    rows = int.from_bytes(broken[40:48], "little")
+    first_with_bytes = next(
+        at for at in range(rows + 64, len(broken), 64) if broken[at + 4 : at + 8] == b"\3\0\0\0"
+    )
+    broken[first_with_bytes + 32 : first_with_bytes + 40] = (1 << 20).to_bytes(8, "little")
+    return bytes(broken)
 
 
 def test_many_reasons_are_not_told_apart_without_end(tmp_path: Path) -> None:
@@ -154,6 +168,8 @@ def test_where_no_library_is_installed_the_extra_is_named(
     reason = "it is compressed: pip install binary-checks[device]"
     offset = unread.offset
     assert unread == UnreadDeviceCode(offset=offset, count=1, reason=reason, lacking="device")
+    counted = count(tmp_path / "counted", read_fatbin_sample("compressed_default.fatbin"))
+    assert (counted.unread, counted.seen < counted.total) == (reason, True)
 
 
 def test_an_entry_that_is_larger_than_the_limit_is_too_large(
@@ -194,28 +210,6 @@ def test_no_library_is_imported_for_a_package_without_device_code(tmp_path: Path
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"
-
-
-def test_a_cubin_of_a_later_abi_is_not_known_and_not_broken(tmp_path: Path) -> None:
-    later = bytearray(LOOSE)
-    later[8] = 9
-    unread = read_library(tmp_path, container(entry(CUBIN, 90, bytes(later)))).unread
-    assert [(each.reason, each.broken, each.count) for each in unread] == [
-        ("a cubin of an unknown ABI", False, 1)
-    ]
-
-
-def test_a_cubin_whose_sections_lie_beyond_its_end_is_broken(tmp_path: Path) -> None:
-    """Its section headers come last, so they are moved to where the cut one still has them."""
-    broken = bytearray(LOOSE)
-    rows = int.from_bytes(broken[40:48], "little")
-    first_with_bytes = next(
-        at for at in range(rows + 64, len(broken), 64) if broken[at + 4 : at + 8] == b"\3\0\0\0"
-    )
-    broken[first_with_bytes + 32 : first_with_bytes + 40] = (1 << 20).to_bytes(8, "little")
-    unread = read_library(tmp_path, container(entry(CUBIN, 90, bytes(broken)))).unread
-    reason = "a section of 1048576 bytes lies beyond the end of the cubin"
-    assert [(each.reason, each.broken, each.count) for each in unread] == [(reason, True, 1)]
 
 
 @pytest.mark.parametrize("name", ["one.fatbin", "toolkit_12.4.fatbin", "compressed_default.fatbin"])
@@ -303,18 +297,6 @@ def test_the_sample_is_spread_over_all_of_a_large_object(tmp_path: Path) -> None
     assert 0 < sum(counted.values()) <= 16
     assert counted["13.5"] >= 4
     assert counted["11.8"] >= 4
-    assert found.seen < found.total
-
-
-def test_what_would_decompress_it_is_named_where_it_is_not_installed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def lack(*_: object) -> None:
-        raise entries.NotInstalled("zstandard is not installed", "device")
-
-    monkeypatch.setattr(entries, "_find_zstandard", lack)
-    found = count(tmp_path, read_fatbin_sample("compressed_default.fatbin"))
-    assert found.unread == "zstandard is not installed: pip install binary-checks[device]"
     assert found.seen < found.total
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,17 @@ from fixtures.build_wheel import build_wheel
 NATIVE = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 
 
-def torch(folder: Path) -> Path:
-    members = {
+def torch(folder: Path, needed: Sequence[str] = (), requires: Sequence[str] = ()) -> Path:
+    members: dict[str, str | bytes] = {
         "torch/__init__.py": "from torch._C import *\n",
         "torch/_C.cpython-311-x86_64-linux-gnu.so": build_elf(
             needed=("libc10.so",), runpath="$ORIGIN/lib", exports=(ElfSymbol("PyInit__C"),)
         ),
         "torch/lib/libc10.so": build_elf(
-            soname="libc10.so", exports=(ElfSymbol("_ZN3c103getERKSs"),)
+            soname="libc10.so", needed=needed, exports=(ElfSymbol("_ZN3c103getERKSs"),)
         ),
     }
-    return build_wheel(folder, name="torch", version="2.0", members=members)
+    return build_wheel(folder, name="torch", version="2.0", members=members, requires=requires)
 
 
 def demo(folder: Path, init: str, *imports: str, tag: str = "cp311-cp311") -> Path:
@@ -187,18 +188,7 @@ def extension(folder: Path, *, requires: tuple[str, ...] = ("torch>=2",)) -> Pat
 
 
 def cuda_torch(folder: Path) -> Path:
-    with_cuda = build_elf(
-        soname="libc10.so", needed=(CUDA,), exports=(ElfSymbol("_ZN3c103getERKSs"),)
-    )
-    members: dict[str, Any] = {
-        "torch/__init__.py": "from torch._C import *\n",
-        "torch/_C.cpython-311-x86_64-linux-gnu.so": build_elf(
-            needed=("libc10.so",), runpath="$ORIGIN/lib", exports=(ElfSymbol("PyInit__C"),)
-        ),
-        "torch/lib/libc10.so": with_cuda,
-    }
-    requires = ("nvidia-cuda-runtime==13.2.*",)
-    return build_wheel(folder, name="torch", version="2.0", members=members, requires=requires)
+    return torch(folder, needed=(CUDA,), requires=("nvidia-cuda-runtime==13.2.*",))
 
 
 def test_without_torch_one_line_a_library_says_so(tmp_path: Path) -> None:

@@ -44,20 +44,18 @@ def test_wanted_members_take_no_second_look(tmp_path: Path, opened: list[Path]) 
     assert opened == [path]
 
 
-def test_other_members_are_read_again_all_in_one_look(tmp_path: Path, opened: list[Path]) -> None:
-    path = build_wheel(tmp_path, members=CODE)
-    with examine(path) as facts:
-        members = find(facts.get(Package), *CODE)
-        found = dict(facts.get(MemberContents).each(members))
-        assert [found[each] for each in members] == [text.encode() for text in CODE.values()]
-    assert opened == [path, path]
-
-
-def test_what_finds_no_room_is_read_again(
-    tmp_path: Path, opened: list[Path], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("more", "room"), [({}, 1 << 20), ({"demo/lib.so": build_elf()}, len(CODE["demo/__init__.py"]))]
+)
+def test_what_was_not_wanted_or_found_no_room_is_read_again_all_in_one_look(
+    tmp_path: Path,
+    opened: list[Path],
+    more: dict[str, bytes],
+    room: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("binary_checks.trees.kept_bytes._MOST", len(CODE["demo/__init__.py"]))
-    path = build_wheel(tmp_path, members={**CODE, "demo/lib.so": build_elf()})
+    monkeypatch.setattr("binary_checks.trees.kept_bytes._MOST", room)
+    path = build_wheel(tmp_path, members={**CODE, **more})
     with examine(path) as facts:
         members = find(facts.get(Package), *CODE)
         found = dict(facts.get(MemberContents).each(members))

@@ -27,6 +27,7 @@ from binary_checks.model import (
     Wheel,
 )
 from binary_checks.objects.first_bytes import read_first_bytes
+from binary_checks.packages import open_package
 from binary_checks.web.client import Client
 from fixtures.build_conda import build_conda
 from fixtures.build_cpp_archive import build_cpp_archive
@@ -76,8 +77,9 @@ def test_a_wheel_is_known_by_a_tenth_of_its_bytes(tmp_path: Path) -> None:
 def test_it_says_of_a_wheel_what_reading_all_of_it_says(tmp_path: Path) -> None:
     path = large_wheel(tmp_path)
     part = read(RemotePackage(path)).package
-    with_all = objects_and_texts(path)
+    with_all = open_package(path, objects)
     assert isinstance(part, Wheel)
+    assert isinstance(with_all, Wheel)
     for field in ("name", "version", "tags", "metadata", "wheel", "record", "claims", "layout"):
         assert getattr(part, field) == getattr(with_all, field)
     for one, other in zip(part.members, with_all.members, strict=True):
@@ -87,27 +89,14 @@ def test_it_says_of_a_wheel_what_reading_all_of_it_says(tmp_path: Path) -> None:
     assert known == [(each.path, each.kind, each.architecture) for each in with_all.objects]
 
 
-def objects_and_texts(path: Path) -> Wheel:
-    from binary_checks.packages import open_package
-
-    package = open_package(path, objects)
-    assert isinstance(package, Wheel)
-    return package
-
-
 def test_a_file_that_changes_meanwhile_is_begun_anew_once(tmp_path: Path) -> None:
-    remote = RemotePackage(large_wheel(tmp_path), changes=[1])
-    file = read(remote)
-    assert file.began_anew
-    assert len(remote.opened) == 2
-    assert all(each.closed for each in remote.opened)
-
-
-def test_a_file_that_changes_again_is_refused(tmp_path: Path) -> None:
-    remote = RemotePackage(large_wheel(tmp_path), changes=[1, 1])
+    path = large_wheel(tmp_path)
+    once, twice = RemotePackage(path, changes=[1]), RemotePackage(path, changes=[1, 1])
+    assert read(once).began_anew
+    assert len(once.opened) == 2
     with pytest.raises(GatherError, match=r"demo-.*: it changed twice while it was read"):
-        read(remote)
-    assert all(each.closed for each in remote.opened)
+        read(twice)
+    assert all(each.closed for each in (*once.opened, *twice.opened))
 
 
 def test_without_ranges_nothing_is_inspected_before_the_download(tmp_path: Path) -> None:
@@ -123,11 +112,12 @@ def test_a_page_in_place_of_a_wheel_is_no_archive(tmp_path: Path) -> None:
         read(RemotePackage(page))
 
 
-def test_a_tar_has_no_directory_to_look_into(tmp_path: Path) -> None:
-    path = tmp_path / "demo-1.0-0.tar.bz2"
+@pytest.mark.parametrize("name", ["demo-1.0-0.tar.bz2", "demo/", "demo.gz"])
+def test_what_has_no_directory_to_look_into_is_not_inspected(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "x"
     path.write_bytes(b"BZh91AY&SY")
     with pytest.raises(Unavailable, match=r"before the download: .*has no directory"):
-        read(RemotePackage(path))
+        read(RemotePackage(path, file_name=name))
 
 
 def test_a_library_that_is_a_pointer_is_told_apart(tmp_path: Path) -> None:
@@ -221,14 +211,6 @@ def test_the_first_bytes_tell_or_the_reason_why_they_do_not(
         for each in found
     ]
     assert " ".join(told) == architecture
-
-
-@pytest.mark.parametrize("suffix", ["/", ".gz"])
-def test_a_name_of_no_package_is_not_inspected(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / "x"
-    path.write_bytes(b"x")
-    with pytest.raises(Unavailable, match="has no directory"):
-        read(RemotePackage(path, file_name=f"demo{suffix}"))
 
 
 @pytest.mark.slow

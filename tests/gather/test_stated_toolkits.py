@@ -22,23 +22,18 @@ hip: Optional[str] = None
 """
 
 
-def read(folder: Path, members: dict[str, str | bytes]) -> list[str]:
-    with examine(build_wheel(folder, members=members)) as examination:
-        claims = examination.get(StatedToolkits).claims
-    return [f"{each.evidence} says {each.statement}" for each in claims]
-
-
-def test_what_torch_states(tmp_path: Path) -> None:
-    assert read(tmp_path, {"torch/version.py": TORCH}) == [
-        "torch/version.py (cuda: Optional[str] = '13.2') says CUDA 13.2",
-        "torch/version.py (hip: Optional[str] = None) says no ROCm",
-        "torch/version.py (__version__ = '2.15.0+cu132') says CUDA 13.2",
-    ]
-
-
 @pytest.mark.parametrize(
     ("path", "text", "said"),
     [
+        (
+            "torch/version.py",
+            TORCH,
+            [
+                "(cuda: Optional[str] = '13.2') says CUDA 13.2",
+                "(hip: Optional[str] = None) says no ROCm",
+                "(__version__ = '2.15.0+cu132') says CUDA 13.2",
+            ],
+        ),
         (
             "onnxruntime/capi/build_and_package_info.py",
             "package_name = 'onnxruntime-gpu'\ncuda_version = '13.0'\n",
@@ -74,8 +69,11 @@ def test_what_torch_states(tmp_path: Path) -> None:
         ("demo/deep/version.py", "cuda = '12.6'\n", []),
     ],
 )
-def test_what_other_packages_state(tmp_path: Path, path: str, text: str, said: list[str]) -> None:
-    assert read(tmp_path, {path: text}) == [f"{path} {each}" for each in said]
+def test_what_packages_state(tmp_path: Path, path: str, text: str, said: list[str]) -> None:
+    with examine(build_wheel(tmp_path, members={path: text})) as examination:
+        claims = examination.get(StatedToolkits).claims
+    found = [f"{each.evidence} says {each.statement}" for each in claims]
+    assert found == [f"{path} {each}" for each in said]
 
 
 def test_a_profile_names_other_files(tmp_path: Path) -> None:

@@ -81,3 +81,19 @@ class Answering(HostPlace):
     ) -> ProbeAnswer:
         self.asked.append(request)
         return self.answers.pop(0)
+
+
+class Record:
+    """Keeps what a script tells: its stages, and its last answer."""
+
+    def __init__(self, request: dict[str, Any]) -> None:
+        self.request, self.answer = request, dict[str, Any]()
+        self.stages: list[str] = []
+
+    def enter(self, stage: str, answer: dict[str, Any]) -> None:
+        self.answer = answer
+        self.answer["stage"] = stage
+        self.stages.append(stage)
+
+    def finish(self, answer: dict[str, Any]) -> None:
+        self.answer = answer

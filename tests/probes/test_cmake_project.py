@@ -119,16 +119,13 @@ def test_without_an_answer_nothing_is_known(tmp_path: Path) -> None:
         ((), "1", "1"),
         (("-D_GLIBCXX_USE_CXX11_ABI=0",), "1", "0"),
         (("-D_GLIBCXX_USE_CXX11_ABI=0", "-D_GLIBCXX_USE_CXX11_ABI=1"), "0", "1"),
+        (("-D_GLIBCXX_USE_CXX11_ABI=0",), "", ""),  # the compiler has no libstdc++
     ],
 )
 def test_the_abi_is_that_of_the_flags_or_the_compilers(
     flags: tuple[str, ...], default: str, value: str
 ) -> None:
     assert find_abi(flags, default) == value
-
-
-def test_a_compiler_without_libstdcxx_has_no_abi_to_choose() -> None:
-    assert find_abi(("-D_GLIBCXX_USE_CXX11_ABI=0",), "") == ""
 
 
 def test_a_project_finds_the_package_and_links_all_that_is_imported(tmp_path: Path) -> None:
@@ -139,18 +136,16 @@ def test_a_project_finds_the_package_and_links_all_that_is_imported(tmp_path: Pa
     assert "CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON" in text
 
 
-def test_a_project_leaves_the_standard_to_the_compiler_unless_a_profile_names_one(
-    tmp_path: Path,
-) -> None:
-    Project(package="Demo", standard=ConsumerRequest().standard).write(tmp_path)
-    assert "CXX_STANDARD" not in (tmp_path / "CMakeLists.txt").read_text()
-
-
-def test_a_unit_links_what_its_users_would(tmp_path: Path) -> None:
-    Project(package="Torch", source="int main() {}", libraries=("${TORCH_LIBRARIES}",)).write(
-        tmp_path
+def test_a_unit_links_what_its_users_would_by_the_standard_of_the_compiler(tmp_path: Path) -> None:
+    unit = Project(
+        package="Torch",
+        source="int main() {}",
+        libraries=("${TORCH_LIBRARIES}",),
+        standard=ConsumerRequest().standard,
     )
+    unit.write(tmp_path)
     text = (tmp_path / "CMakeLists.txt").read_text()
+    assert "CXX_STANDARD" not in text
     assert "target_link_libraries(consumer PRIVATE ${TORCH_LIBRARIES})" in text
     assert (tmp_path / "main.cpp").read_text() == "int main() {}"
 

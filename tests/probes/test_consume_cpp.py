@@ -100,8 +100,9 @@ def judge(report: ConsumerReport, archive: Path) -> dict[str, list[Any]]:
         "run": consumer_run_fails(report, package),
         "path": consumer_search_path(report),
         "targets": reached_target_absent(report),
-        "abi": other_cxx_abi_links(report),
     }
+    if any(unit.refuses for unit in report.units):
+        found["abi"] = other_cxx_abi_links(report)
     kept = {name: [f for f in rows if not isinstance(f, Note)] for name, rows in found.items()}
     return {name: rows for name, rows in kept.items() if rows}
 
@@ -148,33 +149,41 @@ def test_an_archive_of_the_old_abi_refuses_the_new_one(
     assert all("__cxx11" in name for name in other.last.undefined)
 
 
-def test_without_the_sandbox_it_is_the_same(archives: Callable[..., Path]) -> None:
-    report = build(archives("shared-with-deps"), sandbox="off")
-    assert judge(report, archives("shared-with-deps")) == {}
+@pytest.fixture(scope="module")
+def archive(archives: Callable[..., Path]) -> Path:
+    return archives("shared-with-deps")
 
 
-def test_without_ninja_it_is_built_by_make(
-    archives: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def only(archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Leaves nothing on PATH but some programs, and returns its folder."""
+    assert archive, "it is built before"
+
+    def only(*names: str) -> Path:
+        tools = tmp_path / "usr" / "bin"
+        tools.mkdir(parents=True)
+        for name in (*names, *(["bwrap"] if shutil.which("bwrap") else [])):
+            found = shutil.which(name) or str(find_programs((name,), os.environ)[0])
+            (tools / name).symlink_to(found)
+        monkeypatch.setenv("PATH", str(tools))
+        monkeypatch.delenv("CXX", raising=False)
+        monkeypatch.setattr(unpacked, "OWN_FOLDER", tools)
+        return tools
+
+    return only
+
+
+def test_without_the_sandbox_it_is_the_same(archive: Path) -> None:
+    assert judge(build(archive, sandbox="off"), archive) == {}
+
+
+def test_without_ninja_it_is_built_by_make(archive: Path, only: Callable[..., Path]) -> None:
     if not find_programs(("make",), os.environ):
         pytest.skip("no make on PATH")
-    archive = archives("shared-with-deps")
-    only(("cmake", "make", "c++"), tmp_path, monkeypatch)
+    only("cmake", "make", "c++")
     report = build(archive)
     assert report.tools.generator == "Unix Makefiles"
     assert judge(report, archive) == {}
-
-
-def only(names: tuple[str, ...], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave nothing on PATH but these."""
-    tools = folder / "usr" / "bin"
-    tools.mkdir(parents=True)
-    for name in (*names, *(["bwrap"] if shutil.which("bwrap") else [])):
-        found = shutil.which(name) or str(find_programs((name,), os.environ)[0])
-        (tools / name).symlink_to(found)
-    monkeypatch.setenv("PATH", str(tools))
-    monkeypatch.delenv("CXX", raising=False)
-    monkeypatch.setattr(unpacked, "OWN_FOLDER", tools)
 
 
 def edit(path: str, old: str, new: str) -> Change:
@@ -320,34 +329,15 @@ DEEP = "template <int N> struct A : A<N + 1> {};\nA<0> a;\nint main() {}\n"
     [(HANGS, "run"), (FORKS, "run"), (PRINTS, "run"), (KILLS, "run"), (DEEP, "compilation")],
     ids=["hangs", "forks", "prints", "kills", "never compiles"],
 )
-def test_a_program_that_misbehaves_is_one_problem(
-    source: str, check: str, archives: Callable[..., Path]
-) -> None:
+def test_a_program_that_misbehaves_is_one_problem(source: str, check: str, archive: Path) -> None:
     if not choose_sandbox("auto").holds:
         pytest.skip("no sandbox holds here")
-    archive = archives("shared-with-deps")
     unit = TranslationUnit(source=Code(source))
     report = build(archive, ConsumerRequest(units={"odd": unit}), timeout=6)
-    found = judge_but_abi(report, archive)[check]
+    found = judge(report, archive)[check]
     said = [each.sentence for each in found if isinstance(each, Problem)]
     assert 1 <= len(said) <= 2
     assert all(each.startswith("odd") for each in said)
-
-
-def judge_but_abi(report: ConsumerReport, archive: Path) -> dict[str, list[Any]]:
-    package = read(archive)
-    return {
-        "compilation": list(consumer_compilation_fails(report)),
-        "run": list(consumer_run_fails(report, package)),
-    }
-
-
-def fake(folder: Path, name: str, script: str) -> Path:
-    path = folder / "bin" / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
 
 
 BROKEN: Mapping[str, tuple[str, str]] = {
@@ -360,15 +350,11 @@ BROKEN: Mapping[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("script, reason", BROKEN.values(), ids=BROKEN)
 def test_a_compiler_that_fails_on_an_empty_program_is_the_hosts_fault(
-    script: str,
-    reason: str,
-    archives: Callable[..., Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    script: str, reason: str, archive: Path, only: Callable[..., Path]
 ) -> None:
-    archive = archives("shared-with-deps")
-    only(("cmake", "ninja"), tmp_path, monkeypatch)
-    fake(tmp_path / "usr", "c++", script)
+    compiler = only("cmake", "ninja") / "c++"
+    compiler.write_text(f"#!/bin/sh\n{script}\n")
+    compiler.chmod(0o755)
     with pytest.raises(GatherError, match=f"no C.. compiler builds an empty program.*{reason}"):
         build(archive, timeout=5)
 
@@ -382,26 +368,15 @@ LACKS = {
 
 @pytest.mark.parametrize("names, reason", LACKS.items(), ids=["compiler", "cmake", "ninja"])
 def test_what_is_missing_is_named(
-    names: tuple[str, ...],
-    reason: str,
-    archives: Callable[..., Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    names: tuple[str, ...], reason: str, archive: Path, only: Callable[..., Path]
 ) -> None:
-    archive = archives("shared-with-deps")
-    only(names, tmp_path, monkeypatch)
+    only(*names)
     with pytest.raises(Unavailable, match=f"on PATH there is {reason}"):
         build(archive)
 
 
-def test_a_program_that_a_variant_needs_is_named(archives: Callable[..., Path]) -> None:
-    request = ConsumerRequest(programs={"*": ("nonesuch",)})
-    with pytest.raises(Unavailable, match="no nonesuch, which this variant needs"):
-        build(archives("shared-with-deps"), request)
-
-
-def test_a_program_that_is_not_on_path_is_taken_from_a_wheel(
-    archives: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_program_that_is_not_on_path_is_taken_from_a_wheel_or_named(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("UV_OFFLINE", "1")
@@ -412,11 +387,11 @@ def test_a_program_that_is_not_on_path_is_taken_from_a_wheel(
     )
     needs = {"*": ("nvcc", "nonesuch")}
     toolkits = {"*": (Code(f"tools @ {wheel.as_uri()}"),)}
-    report = build(archives("shared-with-deps"), ConsumerRequest(programs=needs, toolkits=toolkits))
+    report = build(archive, ConsumerRequest(programs=needs, toolkits=toolkits))
     assert {step.outcome for unit in report.units if (step := unit.configured)} == {Ending.OK}
-    other = ConsumerRequest(programs=needs, toolkits={"cu13?": (Code("tools"),)})
-    with pytest.raises(Unavailable, match="which this variant needs"):
-        build(archives("shared-with-deps"), other)
+    for other in ({"cu13?": (Code("tools"),)}, {}):
+        with pytest.raises(Unavailable, match="no nonesuch, which this variant needs"):
+            build(archive, ConsumerRequest(programs={"*": ("nonesuch",)}, toolkits=other))
 
 
 def test_a_library_of_the_host_that_the_package_finds_is_not_linked_for_its_own_sake(
@@ -431,18 +406,9 @@ def test_a_library_of_the_host_that_the_package_finds_is_not_linked_for_its_own_
         f"set_target_properties(Host::foreign PROPERTIES IMPORTED_LOCATION {foreign})\n"
     )
 
-    def find_it(prefix: Path) -> None:
-        config = prefix / CONFIG
-        config.write_text(config.read_text() + lines)
-
-    archive = make_archive(tmp_path / "built", "shared-with-deps", change=find_it)
+    archive = make_archive(tmp_path / "built", "shared-with-deps", change=append(lines))
     assert judge(build(archive), archive) == {}
-
-    def link_it(prefix: Path) -> None:
-        find_it(prefix)
-        config = prefix / CONFIG
-        link = "TARGET Demo::demo APPEND PROPERTY INTERFACE_LINK_LIBRARIES Host::foreign"
-        config.write_text(f"{config.read_text()}set_property({link})\n")
-
-    linked = make_archive(tmp_path / "linked", "shared-with-deps", change=link_it)
+    link = "TARGET Demo::demo APPEND PROPERTY INTERFACE_LINK_LIBRARIES Host::foreign"
+    change = append(f"{lines}set_property({link})\n")
+    linked = make_archive(tmp_path / "linked", "shared-with-deps", change=change)
     assert judge(build(linked), linked) != {}

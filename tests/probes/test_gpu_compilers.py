@@ -45,7 +45,7 @@ from binary_checks.probes.gpu_compilers.reader import (
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE, FilledPlace, open_offline, within
 from fixtures.values import elf_file, wheel
-from tests.probes.gpu_answers import Answering
+from tests.probes.gpu_answers import Answering, Record
 from tests.probes.test_scripts import load
 
 
@@ -298,23 +298,6 @@ def test_a_package_that_does_not_require_triton_is_not_asked(requirements: tuple
 UNKNOWN = "ptxas fatal   : Value 'sm_50' is not defined for option 'gpu-name'"
 
 
-class Recorder:
-    """Keeps what a probe tells."""
-
-    def __init__(self, request: dict[str, Any]) -> None:
-        self.request = request
-        self.stages: list[str] = []
-        self.answer: dict[str, Any] = {}
-
-    def enter(self, stage: str, told: dict[str, Any]) -> None:
-        told["stage"] = stage
-        self.answer = told
-        self.stages.append(stage)
-
-    def finish(self, told: dict[str, Any]) -> None:
-        self.answer = told
-
-
 def put_triton(monkeypatch: pytest.MonkeyPatch, **errors: Exception) -> None:
     """A Triton that compiles for all but these targets."""
 
@@ -335,8 +318,8 @@ def put_triton(monkeypatch: pytest.MonkeyPatch, **errors: Exception) -> None:
         monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *targets: str) -> Recorder:
-    recorder = Recorder({"compiler": "Triton", "site_packages": "/site", "targets": targets})
+def run(monkeypatch: pytest.MonkeyPatch, *targets: str) -> Record:
+    recorder = Record({"compiler": "Triton", "site_packages": "/site", "targets": targets})
     process = load(monkeypatch, "process")
     describe = lambda error, below: f"{type(error).__name__}: {error}"  # noqa: E731
     monkeypatch.setattr(process, "describe_exception", describe)

@@ -10,7 +10,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -292,15 +291,3 @@ def test_a_library_beside_torch_is_held_to_its_results(
     assert judge(take(own, [steps[name]])) == []
     (site / f"{name}.py").write_text(LIBRARIES[name].replace('"FACTOR", 1', '"FACTOR", 1.25'))
     assert len(judge(take(own, [steps[name]]))) == 2  # the result, and the gradient
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_hang_ends_at_the_bound_of_its_step(
-    python: Path, steps: Mapping[str, GpuStep], name: str
-) -> None:
-    step = replace(steps[name], bound=5)
-    hanging = dict.fromkeys(WRONG[name], "hang")
-    end = take(python, [step], hanging)[name]
-    assert isinstance(end, ProbeAnswer)
-    assert (end.outcome, end.detail) == (Ending.HUNG, "5 s")
-    assert end.answer["stage"] == name

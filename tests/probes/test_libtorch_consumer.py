@@ -52,12 +52,6 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def package(archive: Path) -> CppArchive:
-    with examine(archive) as facts:
-        return facts.get(CppArchive)
-
-
-@pytest.fixture(scope="module")
 def report(archive: Path) -> ConsumerReport:
     """What became of every unit of the profile for torch."""
     with examine(archive, profile="torch", run=True) as facts:
@@ -74,9 +68,6 @@ def test_every_unit_for_the_cpu_is_built_in_both_ways_and_runs(report: ConsumerR
     fit = [Ending.OK] * 2
     assert ran == dict.fromkeys(("example Torch", "frontend", "cxx-abi", "mkl"), fit)
     assert all(each.links for one in report.units for each in one.builds)
-
-
-def test_units_for_cuda_are_for_other_builds(report: ConsumerReport) -> None:
     assert [name for name, _ in report.elsewhere] == ["cuda", "cudnn", "magma"]
 
 
@@ -104,7 +95,9 @@ def test_the_other_abi_misses_what_the_profile_names(report: ConsumerReport) -> 
     assert list(other_cxx_abi_links(report)) == []
 
 
-def test_nothing_is_wrong_but_what_is_known(report: ConsumerReport, package: CppArchive) -> None:
+def test_nothing_is_wrong_but_what_is_known(report: ConsumerReport, archive: Path) -> None:
+    with examine(archive) as facts:
+        package = facts.get(CppArchive)
     found = [
         *consumer_configuration_fails(report, package),
         *consumer_compilation_fails(report),
@@ -113,9 +106,6 @@ def test_nothing_is_wrong_but_what_is_known(report: ConsumerReport, package: Cpp
     ]
     problems = say(each for each in found if not isinstance(each, Note))
     assert problems == ["xnnpack does not run: it ends with exit status 1"]
-
-
-def test_every_program_gets_a_folder_of_mkl(report: ConsumerReport) -> None:
     (found,) = consumer_search_path(report)
     assert isinstance(found, Problem)
     assert found.level is Level.WARNING

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.model import Ending, ExtensionReport, ProbeAnswer
+from binary_checks.model import Ending, ProbeAnswer
 from binary_checks.places import host_place
 from binary_checks.probes.importable import find_extensions
 from binary_checks.probes.load_extensions.reader import load_each
@@ -86,73 +86,66 @@ def test_each_extension_has_its_own_verdict(environment: FilledPlace) -> None:
 Row = Mapping[str, Any]
 
 
-def load_scripted(
-    environment: FilledPlace,
-    monkeypatch: pytest.MonkeyPatch,
-    paths: tuple[str, ...],
-    deaths: Mapping[tuple[str, bool], Ending],
-) -> ExtensionReport:
+@pytest.fixture
+def load_scripted(environment: FilledPlace, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Load with a probe that dies as told: by path, and whether it is alone in its process."""
 
-    def run_probe(python: Path, script: str, request: Any, **_: Any) -> ProbeAnswer:
-        asked = [row["path"] for row in request["extensions"]]
-        done: list[Row] = []
-        for path in asked:
-            death = deaths.get((path, len(asked) == 1))
-            if death is not None:
-                answer = {"done": done, "current": {"path": path, "parent": ""}}
-                return ProbeAnswer(answer=answer, outcome=death, detail="SIGSEGV")
-            done.append({"path": path, "state": "loaded", "gil_enabled": None})
-        end = deaths.get(("", len(asked) == 1), Ending.OK)
-        return ProbeAnswer(answer={"done": done, "finished": True}, outcome=end, detail="SIGBUS")
+    def load(
+        paths: tuple[str, ...], deaths: Mapping[tuple[str, bool], Ending]
+    ) -> tuple[list[tuple[str, str, str]], tuple[str, ...]]:
+        def run_probe(python: Path, script: str, request: Any, **_: Any) -> ProbeAnswer:
+            asked = [row["path"] for row in request["extensions"]]
+            done: list[Row] = []
+            for path in asked:
+                death = deaths.get((path, len(asked) == 1))
+                if death is not None:
+                    answer = {"done": done, "current": {"path": path, "parent": ""}}
+                    return ProbeAnswer(answer=answer, outcome=death, detail="SIGSEGV")
+                done.append({"path": path, "state": "loaded", "gil_enabled": None})
+            end = deaths.get(("", len(asked) == 1), Ending.OK)
+            return ProbeAnswer(
+                answer={"done": done, "finished": True}, outcome=end, detail="SIGBUS"
+            )
 
-    monkeypatch.setattr(host_place, "run_probe", run_probe)
-    return load_each(environment, paths)
+        monkeypatch.setattr(host_place, "run_probe", run_probe)
+        report = load_each(environment, paths)
+        steps = [(step.name, step.outcome.value, step.detail) for step in report.steps]
+        return steps, report.untried
+
+    return load
 
 
-def outcomes(report: ExtensionReport) -> list[tuple[str, str, str]]:
-    return [(step.name, step.outcome.value, step.detail) for step in report.steps]
+FIRST, LAST = ("a.so", "ok", ""), ("c.so", "ok", "")
 
 
-def test_after_a_crash_the_rest_is_still_loaded(
-    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("deaths", "expected"),
+    [
+        (
+            {("b.so", False): Ending.CRASHED, ("b.so", True): Ending.CRASHED},
+            [FIRST, ("b.so", "crashed", "SIGSEGV"), LAST],
+        ),
+        (
+            {("b.so", False): Ending.CRASHED},
+            [FIRST, ("b.so", "crashed", "SIGSEGV, though not when it is loaded alone"), LAST],
+        ),
+        ({("b.so", False): Ending.HUNG}, [FIRST, ("b.so", "ok", ""), LAST]),
+        (
+            {("", False): Ending.CRASHED},
+            [FIRST, ("b.so", "ok", ""), LAST, ("", "crashed", "SIGBUS")],
+        ),
+    ],
+    ids=["a crash", "only after others", "time runs out for all", "at the end"],
+)
+def test_after_a_bad_end_the_rest_is_loaded_and_the_one_to_blame_is_named(
+    load_scripted: Any, deaths: Any, expected: list[tuple[str, str, str]]
 ) -> None:
-    deaths = {("b.so", False): Ending.CRASHED, ("b.so", True): Ending.CRASHED}
-    report = load_scripted(environment, monkeypatch, ("a.so", "b.so", "c.so"), deaths)
-    expected = [("a.so", "ok", ""), ("b.so", "crashed", "SIGSEGV"), ("c.so", "ok", "")]
-    assert outcomes(report) == expected
+    assert load_scripted(("a.so", "b.so", "c.so"), deaths) == (expected, ())
 
 
-def test_a_crash_only_after_others_is_said_to_be_one(
-    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deaths = {("b.so", False): Ending.CRASHED}
-    report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
-    sentence = "SIGSEGV, though not when it is loaded alone"
-    assert outcomes(report)[1] == ("b.so", "crashed", sentence)
-
-
-def test_time_that_runs_out_for_all_is_no_fault_of_one(
-    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deaths = {("b.so", False): Ending.HUNG}
-    report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
-    assert outcomes(report) == [("a.so", "ok", ""), ("b.so", "ok", "")]
-
-
-def test_a_crash_at_the_end_belongs_to_no_extension(
-    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    deaths = {("", False): Ending.CRASHED}
-    report = load_scripted(environment, monkeypatch, ("a.so", "b.so"), deaths)
-    assert outcomes(report)[-1] == ("", "crashed", "SIGBUS")
-
-
-def test_patience_with_crashes_ends(
-    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_patience_with_crashes_ends(load_scripted: Any) -> None:
     paths = tuple(f"x{index}.so" for index in range(9))
     deaths = {(path, alone): Ending.CRASHED for path in paths for alone in (False, True)}
-    report = load_scripted(environment, monkeypatch, paths, deaths)
-    assert [step.name for step in report.steps] == list(paths[:5])
-    assert report.untried == paths[5:]
+    steps, untried = load_scripted(paths, deaths)
+    assert [name for name, _, _ in steps] == list(paths[:5])
+    assert untried == paths[5:]

@@ -17,6 +17,7 @@ from binary_checks.probes.gpu_host import reader
 from binary_checks.probes.gpu_host.reader import choose_devices, find_blame, read_host
 from fixtures.environments import PYTHON
 from fixtures.gpu.driver import make_amdsmi, make_kfd, make_level_zero
+from tests.probes.gpu_answers import Record
 from tests.probes.test_scripts import load
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="drivers as on Linux")
@@ -25,23 +26,9 @@ MI300 = GpuDevice(name="AMD Instinct MI300X", capability="gfx942", memory=192 <<
 MAX = GpuDevice(name="Intel(R) Data Center GPU Max 1550", memory=64 << 30)
 
 
-class Record:
-    """Keeps the last answer of a script."""
-
-    def __init__(self) -> None:
-        self.request: dict[str, Any] = {}
-        self.answer: dict[str, Any] = {}
-
-    def enter(self, stage: str, answer: dict[str, Any]) -> None:
-        self.answer = {**answer, "stage": stage}
-
-    def finish(self, answer: dict[str, Any]) -> None:
-        self.answer = answer
-
-
 def ask_amd(root: Path, variables: dict[str, str] | None = None, library: Any = None) -> GpuHost:
     """What the script finds in a tree of the kernel's files, with these variables."""
-    record = Record()
+    record = Record({})
     with pytest.MonkeyPatch.context() as patch:
         script = load(patch, "gpu_host")
         patch.setattr(script, "load_library", lambda name, answer: library)

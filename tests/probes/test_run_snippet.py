@@ -130,14 +130,10 @@ def test_a_process_that_ends_badly_afterwards_is_told(environment: FilledPlace) 
 def test_a_snippet_runs_where_it_is_for(
     environment: FilledPlace, only: Mapping[str, tuple[str, ...]], runs: bool
 ) -> None:
-    report = run_snippets(environment, environment.wheel, request("good", only=only))
+    asked = request("good", "taken_away", only=only)  # one without code is none
+    report = run_snippets(environment, environment.wheel, asked)
     assert bool(report.runs) is runs
     assert report.elsewhere == (() if runs else ("good",))
-
-
-def test_a_snippet_without_code_is_none(environment: FilledPlace) -> None:
-    report = run_snippets(environment, environment.wheel, request("taken_away"))
-    assert (report.runs, report.elsewhere) == ((), ())
 
 
 @pytest.mark.parametrize(
@@ -162,15 +158,21 @@ def test_a_probe_that_says_nothing_is_our_fault(environment: FilledPlace) -> Non
         read_run("good", silent, environment)
 
 
-def test_what_snippets_require_stays_out_of_the_packages_environment(
-    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = build_wheel(folder, name="other", tags=PURE, members={"other.py": "name = 'other'\n"})
+@pytest.fixture
+def other(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Code:
+    """Another distribution, as a requirement."""
+    wheel = build_wheel(folder, name="other", tags=PURE, members={"other.py": "name = 'other'\n"})
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("UV_OFFLINE", "1")
+    return Code(f"other @ {wheel.as_uri()}")
+
+
+def test_what_snippets_require_stays_out_of_the_packages_environment(
+    path: Path, other: Code
+) -> None:
     code = "import other, demo\nprint(other.name, demo.blas)"
     without = SnippetRequest(code={"with": Code(code)})
-    beside = replace(without, requires=(Code(f"other @ {other.as_uri()}"),))
+    beside = replace(without, requires=(other,))
     with install_fresh(read_wheel(path)) as place:
         (alone,) = run_snippets(place, place.wheel, without).runs
         (together,) = run_snippets(place, place.wheel, beside).runs
@@ -189,15 +191,10 @@ def test_a_thorough_run_runs_the_long_snippets_too(environment: FilledPlace) -> 
     assert (all_of_them.long, all_of_them.untried) == ((), ())
 
 
-def test_only_a_long_snippet_has_its_own_requirements(
-    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    other = build_wheel(folder, name="other", tags=PURE, members={"other.py": "name = 'other'\n"})
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("UV_OFFLINE", "1")
+def test_only_a_long_snippet_has_its_own_requirements(path: Path, other: Code) -> None:
     asked = SnippetRequest(
         code={"plain": Code("import other"), "beside": Code("import other, demo")},
-        long={"beside": (Code(f"other @ {other.as_uri()}"),)},
+        long={"beside": (other,)},
         thorough=True,
     )
     lacking = replace(asked, long={"beside": (Code("nobody-has-this"),)})

@@ -37,14 +37,13 @@ each_script = pytest.mark.parametrize("path", SCRIPTS, ids=name_script)
 
 
 @each_script
-def test_a_probe_is_written_in_the_python_of_3_8(path: Path) -> None:
-    assert ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8)).body
-
-
-@each_script
-def test_a_probe_imports_the_standard_library_alone(path: Path) -> None:
+def test_a_probe_is_written_in_the_python_of_3_8_and_imports_the_standard_library_alone(
+    path: Path,
+) -> None:
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+    assert tree.body
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -57,7 +56,7 @@ def test_a_probe_imports_the_standard_library_alone(path: Path) -> None:
     assert outside == set()
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=name_script)
+@each_script
 def test_a_probe_leaves_the_import_of_typing_to_the_package(path: Path) -> None:
     read = "import sys; code = open(sys.argv[1], encoding='utf-8').read()"
     leave = "sys.exit('typing' in sys.modules)"
@@ -181,10 +180,14 @@ def load(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
     return load_checks(str(path), f"probe_{name}")
 
 
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    return load(monkeypatch, "process")
+
+
 def test_the_loaders_refusal_is_found_below_what_a_package_makes_of_it(
-    monkeypatch: pytest.MonkeyPatch,
+    process: ModuleType,
 ) -> None:
-    process = load(monkeypatch, "process")
     path = f"/e/a{EXTENSION_SUFFIXES[-1]}"
     refused = ImportError("libx.so.1: cannot open", name="a", path=path)
     try:
@@ -208,18 +211,20 @@ def test_the_loaders_refusal_is_found_below_what_a_package_makes_of_it(
     ],
 )
 def test_only_a_free_threaded_interpreter_has_a_gil_to_bring_back(
-    monkeypatch: pytest.MonkeyPatch, version: str, enabled: bool, expected: bool | None
+    process: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    version: str,
+    enabled: bool,
+    expected: bool | None,
 ) -> None:
-    process = load(monkeypatch, "process")
     monkeypatch.setattr(sys, "version", version)
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: enabled, raising=False)
     assert process.reenabled_gil() is expected
 
 
 def test_the_absence_that_ended_it_is_found_below_what_a_package_makes_of_it(
-    monkeypatch: pytest.MonkeyPatch,
+    process: ModuleType,
 ) -> None:
-    process = load(monkeypatch, "process")
     site = str(Path("/e/site"))
     path = str(Path(site, "demo", "..", "demo", "a.json"))
     absent = FileNotFoundError(2, "No such file or directory", path)
@@ -235,9 +240,8 @@ def test_the_absence_that_ended_it_is_found_below_what_a_package_makes_of_it(
 
 
 def test_an_absence_that_the_code_had_got_over_is_not_to_blame(
-    monkeypatch: pytest.MonkeyPatch,
+    process: ModuleType,
 ) -> None:
-    process = load(monkeypatch, "process")
     later: list[OSError | ImportError] = [
         OSError("no network"),
         ImportError("cannot import name 'x' from 'demo'", name="demo"),
@@ -250,19 +254,12 @@ def test_an_absence_that_the_code_had_got_over_is_not_to_blame(
 
 
 def test_where_nobody_can_say_what_is_mapped_the_answer_is_none(
-    monkeypatch: pytest.MonkeyPatch,
+    process: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = load(monkeypatch, "process")
-    monkeypatch.setattr(sys, "platform", "plan9")
-    assert process.list_mapped() is None
-
-
-def test_a_hostile_package_that_hides_proc_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = load(monkeypatch, "process")
-
-    def refuse() -> set[str]:
+    def refuse() -> set[str]:  # as of a hostile package that hides /proc
         raise PermissionError
 
     monkeypatch.setattr(process, "_mapped_on_linux", refuse)
-    monkeypatch.setattr(sys, "platform", "linux")
-    assert process.list_mapped() is None
+    for platform in ("plan9", "linux"):
+        monkeypatch.setattr(sys, "platform", platform)
+        assert process.list_mapped() is None

@@ -45,8 +45,8 @@ def server(channel: Path) -> Iterator[PackageIndex]:
         yield served
 
 
-def find(argument: str, folder: Path, target: str = TARGET) -> RemoteSource:
-    named = parse(argument, folder)
+def find(argument: str, target: str = TARGET) -> RemoteSource:
+    named = parse(argument, Path("/here"))
     assert named is not None
     source = named.resolve(Surroundings(python=Path(sys.executable), target=target))
     assert isinstance(source, RemoteSource)
@@ -63,13 +63,13 @@ def find(argument: str, folder: Path, target: str = TARGET) -> RemoteSource:
     ],
 )
 def test_the_newest_that_fits_is_found_for_the_python_and_the_system(
-    tmp_path: Path, channel: Path, spec: str, target: str, name: str
+    channel: Path, spec: str, target: str, name: str
 ) -> None:
-    assert find(f"conda:{channel}::{spec}", tmp_path, target).label == name
+    assert find(f"conda:{channel}::{spec}", target).label == name
 
 
-def test_it_is_read_and_says_where_it_is_from(tmp_path: Path, server: PackageIndex) -> None:
-    source = find(f"conda:{server.url}/channel::demo==1.0", tmp_path)
+def test_it_is_read_and_says_where_it_is_from(server: PackageIndex) -> None:
+    source = find(f"conda:{server.url}/channel::demo==1.0")
     package = source.read(objects).package
     assert isinstance(package, CondaPackage)
     assert (package.name, package.version) == ("demo", "1.0")
@@ -80,58 +80,50 @@ def test_it_is_read_and_says_where_it_is_from(tmp_path: Path, server: PackageInd
 
 
 def test_a_file_that_is_another_than_the_channel_states_is_refused(
-    tmp_path: Path, server: PackageIndex, channel: Path
+    server: PackageIndex, channel: Path
 ) -> None:
     change_repodata(channel, SUBDIR, "demo-1.0-py311h0_0.conda", sha256="0" * 64)
-    source = find(f"conda:{server.url}/channel::demo==1.0", tmp_path)
+    source = find(f"conda:{server.url}/channel::demo==1.0")
     with pytest.raises(GatherError, match="sha256"):
         source.read(objects)
 
 
 @pytest.mark.parametrize("spec", ["absent==1", "demo>=9", "demo==="])
-def test_what_the_channel_does_not_have_is_one_line(
-    tmp_path: Path, channel: Path, spec: str
-) -> None:
+def test_what_the_channel_does_not_have_is_one_line(channel: Path, spec: str) -> None:
     with pytest.raises(ProfileError) as caught:
-        find(f"conda:{channel}::{spec}", tmp_path)
+        find(f"conda:{channel}::{spec}")
     assert str(caught.value).startswith(f"conda:{channel}::{spec}: ")
 
 
 @pytest.mark.parametrize("argument", ["conda:numpy", "conda:::numpy", "conda:x::", "conda:"])
-def test_a_channel_and_a_package_must_be_named(tmp_path: Path, argument: str) -> None:
-    with pytest.raises(
-        ProfileError, match="name a channel and a package, such as conda:conda-forge::"
-    ):
-        find(argument, tmp_path)
-
-
-def test_a_folder_that_is_no_channel_is_one_line(tmp_path: Path) -> None:
+def test_a_channel_and_a_package_must_be_named(argument: str) -> None:
+    advice = "name a channel and a package, such as conda:conda-forge::"
+    with pytest.raises(ProfileError, match=advice):
+        find(argument)
     with pytest.raises(ProfileError, match="no such channel or folder"):
-        find("conda:./nothing::demo", tmp_path)
+        find("conda:./nothing::demo")
 
 
-def test_a_channel_that_lists_what_it_lacks_is_one_line(tmp_path: Path, channel: Path) -> None:
-    source = find(f"conda:{channel}::demo==1.0", tmp_path)
+def test_a_channel_that_lists_what_it_lacks_is_one_line(channel: Path) -> None:
+    source = find(f"conda:{channel}::demo==1.0")
     (channel / SUBDIR / "demo-1.0-py311h0_0.conda").unlink()
     said = f"demo-1.0-py311h0_0.conda: the file is missing, although {channel.as_uri()}/ lists it"
     with pytest.raises(GatherError, match=f"^{said}$"):
         source.read(objects)
 
 
-def test_a_channel_that_cannot_be_read_is_named(tmp_path: Path, channel: Path) -> None:
+def test_a_channel_that_cannot_be_read_is_named(channel: Path) -> None:
     (channel / SUBDIR / "repodata.json").write_text("<html>", encoding="utf-8")
     with pytest.raises(GatherError, match=f"^{channel.as_uri()}: failed to parse repodata"):
-        find(f"conda:{channel}::demo", tmp_path)
+        find(f"conda:{channel}::demo")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("conduct", [Conduct(html=True), Conduct(failures=[503] * 20)])
-def test_a_channel_that_breaks_is_tried_again_later(
-    tmp_path: Path, server: PackageIndex, conduct: Conduct
-) -> None:
+def test_a_channel_that_breaks_is_tried_again_later(server: PackageIndex, conduct: Conduct) -> None:
     server.conduct[f"/channel/{SUBDIR}/repodata.json"] = conduct
     with pytest.raises(GatherError):
-        find(f"conda:{server.url}/channel::demo", tmp_path)
+        find(f"conda:{server.url}/channel::demo")
 
 
 @pytest.mark.parametrize(
@@ -176,7 +168,7 @@ def test_a_run_judges_what_a_channel_has(
 
 
 def test_the_api_takes_it_too(channel: Path) -> None:
-    with examine(find(f"conda:{channel}::demo==1.0", channel)) as examination:
+    with examine(find(f"conda:{channel}::demo==1.0")) as examination:
         assert examination.get(CondaPackage).version == "1.0"
 
 
@@ -198,7 +190,7 @@ def test_what_a_package_of_a_channel_requires_to_run_comes_from_there_too(
     folder, here = tmp_path / "channel", host_subdir()
     build_python(folder, subdir=here)
     build_conda(folder / here, members=MODULE, depends=[PYTHON], subdir=here)
-    source = find(f"conda:{index(folder)}::demo", tmp_path, target="")
+    source = find(f"conda:{index(folder)}::demo", target="")
     with examine(source, run=True) as examination:
         assert examination.get(InstallReport).error == ""
         assert examination.facts.unrun == ""

@@ -59,6 +59,8 @@ def test_a_list_that_is_served_holds_and_says_which_it_is(index: PackageIndex) -
     assert (said.source, said.sha256) == (f"{index.url}{PATH}", digest(LIST))
     assert (said.issued, said.valid_until) == ("2026-11-20", "2026-11-30")
     assert (said.cached, said.remark, said.complaint) == (False, "", "")
+    index.conduct[PATH].encoding = "gzip"
+    assert fetch(index).identity.sha256 == digest(LIST)
 
 
 def test_of_a_list_that_did_not_change_only_its_head_is_sent(index: PackageIndex) -> None:
@@ -105,11 +107,6 @@ def test_whatever_a_server_does_no_waiver_holds_without_a_copy_and_one_line_says
     assert held.complaint.startswith(f"known list unavailable: {index.url}{PATH}: ")
     assert why in held.complaint
     assert held.complaint.endswith("; no copy of it is kept here")
-
-
-def test_a_list_that_is_compressed_on_its_way_is_the_same(index: PackageIndex) -> None:
-    index.conduct[PATH].encoding = "gzip"
-    assert fetch(index).identity.sha256 == digest(LIST)
 
 
 @pytest.mark.parametrize("conduct", [{"failures": [503] * 3}, {"html": True}, {"body": b"?"}])
@@ -176,16 +173,10 @@ def test_a_fresh_list_of_another_time_does_not_hold(
         held = fetch(index)
         assert held.entries == ()
         assert why in held.complaint
-    serve(index, LIST)
-    assert fetch(index).entries
-
-
-@pytest.mark.parametrize(
-    "issued", ["2026-11-22T04:04:00Z", "2026-11-22", "2026-11-22T13:00:00+09:00"]
-)
-def test_clocks_may_be_a_little_apart(index: PackageIndex, issued: str) -> None:
-    serve(index, LIST.replace("2026-11-20", issued))
-    assert fetch(index).entries
+    for issued in ("2026-11-22", "2026-11-22T13:00:00+09:00", "2026-11-22T04:04:00Z"):
+        serve(index, LIST.replace("2026-11-20", issued))  # clocks may be a little apart
+        held = fetch(index)
+        assert (len(held.entries), held.identity.remark) == (1, "")
 
 
 def test_a_list_older_than_the_one_that_was_there_is_refused(index: PackageIndex) -> None:
@@ -234,33 +225,31 @@ def test_a_release_may_pin_an_older_list_but_not_one_that_has_ended(index: Packa
     assert not fetch(index).identity.remark
 
 
-def kept_files(tmp_path: Path) -> list[Path]:
-    return sorted((tmp_path / "cache" / "known-lists").iterdir())
+def kept_file(tmp_path: Path, suffix: str) -> Path:
+    (found,) = (tmp_path / "cache" / "known-lists").glob(f"*{suffix}")
+    return found
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b'{"sha256": 1}', b"\xff", b"[" * 9_000, b'{"x": 2}'])
 def test_a_poisoned_note_is_dropped(index: PackageIndex, tmp_path: Path, text: bytes) -> None:
     fetch(index)
-    note = next(each for each in kept_files(tmp_path) if each.suffix == ".json")
+    note = kept_file(tmp_path, ".json")
     note.write_bytes(text)
     index.conduct[PATH].failures = [500] * 3
     assert "no copy of it is kept here" in fetch(index).complaint
     assert not note.exists()
 
 
-def test_a_poisoned_copy_is_dropped_and_fetched_again(index: PackageIndex, tmp_path: Path) -> None:
+def test_a_poisoned_copy_is_dropped_and_fetched_again_but_through_no_link(
+    index: PackageIndex, tmp_path: Path
+) -> None:
     fetch(index)
-    copy = next(each for each in kept_files(tmp_path) if each.suffix == ".toml")
+    copy = kept_file(tmp_path, ".toml")
     copy.write_text(LIST.replace("missing-library", "cuda-hijacking"))
     held = fetch(index)
     assert not held.identity.cached
     assert [each.check for each in held.entries] == ["missing-library"]
     assert hashlib.sha256(copy.read_bytes()).hexdigest() == copy.stem
-
-
-def test_a_copy_behind_a_link_is_not_followed(index: PackageIndex, tmp_path: Path) -> None:
-    fetch(index)
-    copy = next(each for each in kept_files(tmp_path) if each.suffix == ".toml")
     copy.rename(tmp_path / "elsewhere.toml")
     copy.symlink_to(tmp_path / "elsewhere.toml")
     index.conduct[PATH].failures = [500] * 3
@@ -272,12 +261,11 @@ def test_copies_are_for_this_user_alone_and_name_no_url(
     index: PackageIndex, tmp_path: Path
 ) -> None:
     load_list(f"{index.url}{PATH}?token=s3cret", Path(), NOW)
-    files = kept_files(tmp_path)
-    assert {each.suffix for each in files} == {".json", ".toml"}
-    assert all(each.stat().st_mode & 0o077 == 0 for each in (*files, files[0].parent))
-    assert not any(b"s3cret" in each.read_bytes() for each in files)
-    note = json.loads(next(each for each in files if each.suffix == ".json").read_bytes())
-    assert set(note) == {"sha256", "fetched", "etag", "last_modified"}
+    note, copy = kept_file(tmp_path, ".json"), kept_file(tmp_path, ".toml")
+    assert len([*note.parent.iterdir()]) == 2
+    assert all(each.stat().st_mode & 0o077 == 0 for each in (note, copy, note.parent))
+    assert not any(b"s3cret" in each.read_bytes() for each in (note, copy))
+    assert set(json.loads(note.read_bytes())) == {"sha256", "fetched", "etag", "last_modified"}
 
 
 def test_where_nothing_can_be_kept_the_list_holds_all_the_same(

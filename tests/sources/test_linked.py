@@ -67,6 +67,8 @@ def test_a_library_is_read_by_its_record(tmp_path: Path) -> None:
     assert [item.path for item in package.objects] == ["lib/libx.so.1"]
     assert package.claims.systems[0].minimum == (2, 17)
     assert faults(package) == {}
+    of_old_tools = read(link(tmp_path, paths_data=None))
+    assert {member.path for member in of_old_tools.members} == FILES.keys()
 
 
 def test_what_is_for_every_python_lies_where_this_one_looks(tmp_path: Path) -> None:
@@ -81,11 +83,6 @@ def test_names_count_as_those_of_distributions(tmp_path: Path) -> None:
     assert found is not None
     assert found.label == "installed:lib-x-y"
     assert find_linked("lib", tmp_path) is None
-
-
-def test_records_of_old_tools_name_files_alone(tmp_path: Path) -> None:
-    package = read(link(tmp_path, paths_data=None))
-    assert {member.path for member in package.members} == FILES.keys()
 
 
 def test_a_changed_file_and_a_lost_one_are_faults(tmp_path: Path) -> None:
