@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ import pytest
 from binary_checks.declaring import find_checks
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.examination.facts import Facts
-from binary_checks.examination.judging import Verdict, judge_case, prepare
+from binary_checks.examination.judging import judge_case, prepare
 from binary_checks.gather.companions import Companions
 from binary_checks.model import NotInspected, Outcome
 from binary_checks.places import running as run
@@ -66,39 +67,14 @@ def installations(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Inst
 @pytest.fixture(scope="module")
 def probes() -> dict[str, Any]:
     """What the real probes answer that need neither a GPU nor the package, each asked once."""
-    kept: dict[str, Any] = {}
-    real = run.run_probe
 
-    def ask(name: str, request: dict[str, Any]) -> None:
-        kept[name] = dict(real(Path(sys.executable), name, request, timeout=60).answer)
+    def ask(name: str, request: dict[str, Any]) -> dict[str, Any]:
+        return dict(run.run_probe(Path(sys.executable), name, request, timeout=60).answer)
 
-    ask("identify", {"packaging": ""})
-    ask("gpu_torch", {"list": True})
-    return {"identify": kept["identify"], "list": kept["gpu_torch"]}
-
-
-class Stage:
-    """One installed package, and what the checks make of the answers about it."""
-
-    def __init__(self, profile: str, answers: Mapping[str, Any], where: Installation) -> None:
-        self.profile = validate(load_profile(profile), find_checks([]))
-        self.stand_in = StandIn(profile, answers)
-        today = date(2026, 1, 1)
-        settings = running(Path(sys.executable), profile=self.profile, today=today)
-        self.facts = Facts(where, settings, Companions(()))
-
-    def judge(self) -> Iterator[Verdict | str]:
-        """The verdict of each check, or why there is none."""
-        try:
-            for check in CHECKS:
-                verdict = judge_case(prepare(check, self.facts), self.facts.settings)
-                skipped = verdict.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED)
-                if skipped and isinstance(verdict.error, (NotApplicable, Unavailable)):
-                    yield f"{type(verdict.error).__name__}: {verdict.error}"
-                else:
-                    yield verdict
-        finally:
-            self.facts.close()
+    return {
+        "identify": ask("identify", {"packaging": ""}),
+        "list": ask("gpu_torch", {"list": True}),
+    }
 
 
 @pytest.fixture
@@ -110,13 +86,17 @@ def tell(
     """Judge answers: the lines of problems and gaps, and why checks gave no verdict."""
 
     def tell(profile: str, answers: Mapping[str, Any]) -> list[str]:
-        stage = Stage(profile, {**probes, **answers}, installations[profile])
-        monkeypatch.setattr(run, "run_process", stage.stand_in)
+        monkeypatch.setattr(run, "run_process", StandIn(profile, {**probes, **answers}))
+        own = validate(load_profile(profile), find_checks([]))
+        settings = running(Path(sys.executable), profile=own, today=date(2026, 1, 1))
         lines: list[str] = []
-        for verdict in list(stage.judge()):
-            if isinstance(verdict, str):
-                lines.append(verdict)
-            else:
+        with closing(Facts(installations[profile], settings, Companions(()))) as facts:
+            for check in CHECKS:
+                verdict = judge_case(prepare(check, facts), facts.settings)
+                skipped = verdict.outcome in (Outcome.NOT_APPLICABLE, Outcome.NOT_INSPECTED)
+                if skipped and isinstance(verdict.error, (NotApplicable, Unavailable)):
+                    lines.append(f"{type(verdict.error).__name__}: {verdict.error}")
+                    continue
                 found = (*verdict.problems, *verdict.warnings)
                 lines.extend(problem_lines(verdict.check, verdict.package, found))
                 gaps: tuple[NotInspected, ...] = verdict.not_inspected

@@ -89,18 +89,6 @@ def test_there_is_no_data_for_unknown_versions(
     assert interpreter(version, free_threaded=free_threaded, system=system) is None
 
 
-def read_running_exports() -> set[str]:
-    """Return the C API's names in the dynamic symbol table of this Python, as printed by nm."""
-    name = sysconfig.get_config_var("INSTSONAME") or ""
-    library = Path(sysconfig.get_config_var("LIBDIR") or "") / name
-    shared = sysconfig.get_config_var("Py_ENABLE_SHARED") and library.is_file()
-    source = library if shared else Path(sys.executable).resolve()
-    command = ["nm", "-D", "--defined-only", str(source)]
-    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    names = {line.split()[-1].partition("@")[0] for line in output.splitlines()}
-    return {name for name in names if re.fullmatch(r"_{0,2}P[yY](?!Init_)\w*", name)}
-
-
 @pytest.mark.skipif(
     sys.platform != "linux"
     or platform.python_implementation() != "CPython"
@@ -111,7 +99,15 @@ def test_the_running_python_exports_what_the_data_says() -> None:
     found = interpreter(sys.version_info[:2], free_threaded=False)
     if found is None or shutil.which("nm") is None:
         pytest.skip("needs nm, and a Python that the data knows")
-    running = read_running_exports()
+    # the C API's names in the dynamic symbol table of this Python
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    library = Path(sysconfig.get_config_var("LIBDIR") or "") / name
+    shared = sysconfig.get_config_var("Py_ENABLE_SHARED") and library.is_file()
+    source = library if shared else Path(sys.executable).resolve()
+    command = ["nm", "-D", "--defined-only", str(source)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    names = {line.split()[-1].partition("@")[0] for line in output.splitlines()}
+    running = {name for name in names if re.fullmatch(r"_{0,2}P[yY](?!Init_)\w*", name)}
     assert len(running) > 1000
     # Patch releases and build options add and hide private names; the public API is fixed.
     assert {name for name in running if name.startswith("Py")} <= found.exports
@@ -155,12 +151,6 @@ def test_beside_python_lie_its_own_libraries_and_the_runtime(version: tuple[int,
     assert {"PyModule_Create2", "PyErr_SetFromWindowsErr", "_Py_NoneStruct"} <= found.exports
     assert {"memcpy", "__CxxFrameHandler3"} <= found.libraries["vcruntime140.dll"]
     assert "__CxxFrameHandler4" in found.libraries["vcruntime140_1.dll"]
-
-
-def test_a_32_bit_python_lacks_the_second_part_of_the_runtime() -> None:
-    found = interpreter((3, 12), free_threaded=False, system="windows", architecture="i686")
-    assert found is not None
-    assert found.libraries.keys() == {"python312.dll", "python3.dll", "vcruntime140.dll"}
 
 
 def test_what_is_in_the_folder_of_standard_modules_is_not_beside_python() -> None:
