@@ -44,11 +44,8 @@ def test_a_banned_library_is_a_problem_where_it_is_needed_and_where_it_lies() ->
             sentence="needs @rpath/libOpenBLAS.0.dylib: the profile bans *openblas*.dylib",
         ),
     ]
-
-
-def test_what_is_banned_elsewhere_is_quiet() -> None:
-    package = wheel(objects=[elf_file(needed=needing("libopenblas.so.0"))])
-    assert list(banned_library(package, banned=("*openblas*.dylib",))) == []
+    elsewhere = wheel(objects=[elf_file(needed=needing("libopenblas.so.0"))])
+    assert list(banned_library(elsewhere, banned=("*openblas*.dylib",))) == []
 
 
 def test_a_banned_export_is_a_problem() -> None:
@@ -56,12 +53,9 @@ def test_a_banned_export_is_a_problem() -> None:
     assert list(banned_export(library, banned=("_ZNSt10filesystem*", "nothing"))) == [
         "exports 2 symbols that the profile bans: _ZNSt10filesystem4copyEv, _ZNSt10filesystemX"
     ]
-
-
-def test_other_exports_and_banned_imports_are_quiet() -> None:
-    library = elf_file(exports=symbols("demo"), imports=symbols("_ZNSt10filesystem4copyEv"))
-    assert list(banned_export(library, banned=("_ZNSt10filesystem*",))) == []
-    assert list(banned_export(library)) != []
+    other = elf_file(exports=symbols("demo"), imports=symbols("_ZNSt10filesystem4copyEv"))
+    assert list(banned_export(other, banned=("_ZNSt10filesystem*",))) == []
+    assert list(banned_export(other)) != []
 
 
 def test_an_object_that_was_not_read_was_not_inspected() -> None:

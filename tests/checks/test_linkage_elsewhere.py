@@ -67,13 +67,11 @@ def test_a_system_library_of_later_systems_is_told_with_them() -> None:
     ]
 
 
-def test_a_system_library_that_no_list_has_is_not_inspected() -> None:
-    assert only(NotInspected, judge(missing_library, mac("/usr/lib/libodd.dylib")))
-
-
 def test_weak_needs_and_other_peoples_paths_are_not_missing_here() -> None:
     assert judge(missing_library, mac("/opt/homebrew/lib/libx.dylib")) == []
     assert judge(missing_library, mac(needed=needs("@rpath/libx.dylib", weak=True))) == []
+    unlisted = mac("/usr/lib/libodd.dylib")  # no list has this library of the system
+    assert only(NotInspected, judge(missing_library, unlisted))
 
 
 def test_a_dll_that_nobody_brings_is_missing() -> None:
@@ -93,9 +91,9 @@ def test_windows_own_and_what_has_a_check_of_its_own_is_not_missing(name: str) -
 
 
 def test_a_delayed_library_that_is_nowhere_fails_at_the_first_call() -> None:
-    assert judge(missing_library, win(needed=needs("gone.dll", delayed=True))) == []
-    (finding,) = judge(missing_delayed_library, win(needed=needs("gone.dll", delayed=True)))
-    assert isinstance(finding, Problem)
+    module = win(needed=needs("gone.dll", delayed=True))
+    assert judge(missing_library, module) == []
+    finding = only(Problem, judge(missing_delayed_library, module))
     assert finding.sentence.startswith("needs gone.dll, which neither the package nor win_amd64")
 
 
@@ -111,9 +109,6 @@ def test_a_function_that_a_delayed_library_lacks_fails_at_the_first_call() -> No
 def test_drivers_libraries_and_those_of_the_package_may_be_delayed() -> None:
     delayed = win(needed=needs("nvcuda.dll", "KERNEL32.dll", "a.dll", delayed=True))
     assert judge(missing_delayed_library, delayed, dll("demo/lib/a.dll")) == []
-
-
-def test_without_delayed_needs_there_is_nothing_to_judge() -> None:
     with pytest.raises(NotApplicable, match="no library is loaded at the first call"):
         judge(missing_delayed_library, win("KERNEL32.dll"))
 
@@ -141,11 +136,8 @@ def test_a_module_that_does_not_find_a_dll_of_the_package_depends_on_load_order(
             consequence=True,
         )
     ]
-
-
-def test_a_plugin_is_meant_to_be_opened_by_a_process_that_has_its_libraries() -> None:
-    plugin = dll("demo/plugins/p.dll", "core.dll")
-    assert only(Note, judge(load_order_dependent, plugin, dll("demo/bin/core.dll")))
+    plugin = dll("demo/plugins/p.dll", "a.dll")  # opened by a process that has its libraries
+    assert only(Note, judge(load_order_dependent, plugin, dll("demo/bin/a.dll")))
 
 
 def test_code_that_decides_at_run_time_is_told_as_the_reason() -> None:

@@ -34,10 +34,9 @@ def report(*compilations: Compilation, **known: Any) -> NvrtcReport:
     return NvrtcReport(python="CPython 3.11.7", step=step, compilations=compilations, **told)
 
 
-def test_a_compiler_that_makes_code_for_every_architecture_is_fine() -> None:
-    found = report(
-        *compiled("sm_75", "sm_90a"), reported=("sm_75", "sm_90a"), supported=("sm_75", "sm_90")
-    )
+@pytest.mark.parametrize("known", [{"supported": ("sm_75", "sm_90")}, {}])  # or it cannot say
+def test_a_compiler_that_makes_code_for_every_architecture_is_fine(known: Any) -> None:
+    found = report(*compiled("sm_75", "sm_90a"), reported=("sm_75", "sm_90a"), **known)
     assert [*nvrtc_fails(found)] == [Note(sentence=f"{NAME} compiles for sm_75, sm_90a")]
 
 
@@ -55,11 +54,6 @@ def test_a_reported_architecture_that_the_compiler_does_not_know_is_a_problem() 
         "run time fail on such a GPU",
         Note(sentence=f"{NAME} compiles for sm_90"),
     ]
-
-
-def test_a_compiler_that_cannot_say_what_it_knows_is_judged_by_what_it_makes() -> None:
-    found = report(*compiled("sm_80"), reported=("sm_80",))
-    assert [*nvrtc_fails(found)] == [Note(sentence=f"{NAME} compiles for sm_80")]
 
 
 @pytest.mark.parametrize(
@@ -108,22 +102,12 @@ def test_a_compiler_of_the_host_proves_nothing_of_the_package() -> None:
     ]
 
 
-def test_a_compiler_that_knows_none_of_the_architectures_was_not_tried() -> None:
-    assert [*nvrtc_fails(report(supported=("sm_90",)))] == [
-        NotInspected(sentence=f"{NAME} knows none of the architectures of this package")
-    ]
-
-
-def test_a_compiler_that_is_installed_and_refused_is_a_problem() -> None:
+def test_a_compiler_that_is_installed_and_refused_is_a_problem_and_none_is_not_inspected() -> None:
     refusal = "OSError: libnvrtc.so.13: cannot open shared object file"
     found = report(library="", unloaded=(LIBRARY,), refusal=refusal)
     assert say(nvrtc_fails(found)) == [f"the package does not load {LIBRARY}: {refusal}"]
-
-
-def test_a_compiler_that_is_not_there_is_not_inspected() -> None:
-    found = report(library="", refusal="RuntimeError: no NVRTC")
-    assert [*nvrtc_fails(found)] == [
-        NotInspected(sentence="there is no NVRTC in its environment: RuntimeError: no NVRTC")
+    assert [*nvrtc_fails(report(library="", refusal=refusal))] == [
+        NotInspected(sentence=f"there is no NVRTC in its environment: {refusal}")
     ]
 
 
@@ -151,20 +135,19 @@ def test_triton_is_fine_where_it_compiles_for_all_that_it_knows() -> None:
     ]
 
 
-def test_a_triton_that_knows_none_of_them_was_not_tried() -> None:
+def test_a_compiler_that_knows_none_of_the_architectures_was_not_tried() -> None:
+    none = "knows none of the architectures of this package"
     assert [*triton_fails(of_triton(unknown=("sm_50",)))] == [
-        NotInspected(sentence="Triton 3.9.0 knows none of the architectures of this package")
+        NotInspected(sentence=f"Triton 3.9.0 {none}")
     ]
+    assert [*nvrtc_fails(report(supported=("sm_90",)))] == [NotInspected(sentence=f"{NAME} {none}")]
 
 
-def test_a_triton_without_its_assembler_is_a_problem() -> None:
-    found = of_triton(Compilation(target="sm_90", error="RuntimeError: Cannot find ptxas"))
-    assert say(triton_fails(found)) == [
+def test_a_triton_without_its_assembler_or_that_cannot_be_imported_is_a_problem() -> None:
+    lacking = of_triton(Compilation(target="sm_90", error="RuntimeError: Cannot find ptxas"))
+    assert say(triton_fails(lacking)) == [
         "Triton 3.9.0 does not compile for sm_90: RuntimeError: Cannot find ptxas"
     ]
-
-
-def test_a_required_triton_that_cannot_be_imported_is_a_problem() -> None:
     step = {"outcome": Ending.RAISED, "detail": "ModuleNotFoundError: No module named 'triton'"}
     assert say(triton_fails(of_triton(stage="import triton", step=step))) == [
         "without a GPU, import triton raises ModuleNotFoundError: No module named 'triton'"
