@@ -188,30 +188,6 @@ def test_a_wheel_for_any_system_may_be_for_another(judge: Judge, code: str) -> N
     assert "another system may have" in found.sentence
 
 
-def test_a_removed_module_is_named() -> None:
-    package = wheel(
-        members=(member("demo/__init__.py"), member("demo/x.py")),
-        entry_points=(("console_scripts", "x", "demo.x:f"),),
-    )
-    loaded = replace(raised("console_scripts", "cgi"), version=(3, 13))
-    (found,) = missing_entry_point(package, PythonModules(), loaded)
-    assert (found.level, found.cause) == (Level.ERROR, "Python 3.13 has no cgi")
-
-
-def test_where_a_requirement_lacks_nothing_is_said_of_the_package() -> None:
-    package = wheel(
-        members=(member("demo/__init__.py"), member("demo/x.py")),
-        entry_points=(("console_scripts", "x", "demo.x:f"),),
-    )
-    there = replace(
-        raised("console_scripts", "packaging"),
-        requirements_installed=False,
-        lacking=("packaging",),
-    )
-    found = only(NotInspected, missing_entry_point(package, PythonModules(), there))
-    assert found.sentence.endswith("the environment lacks packaging, which the package requires")
-
-
 def test_the_environment_is_asked_for_what_is_required(load: Load) -> None:
     place, _ = load(commands("demo:main"), {})
     point = EntryPoint(group="console_scripts", name="c", module="demo", attribute="main")
@@ -283,18 +259,30 @@ def raised(group: str, missing: str, **fields: str) -> LoadedEntryPoints:
     return LoadedEntryPoints(python="", points=(each,), requirements_installed=True)
 
 
+IMPORTING = wheel(
+    "demo-1.0-py3-none-any.whl",
+    members=(member("demo/__init__.py"), member("demo/x.py")),
+    entry_points=(("console_scripts", "x", "demo.x:f"),),
+)
+
+
 def test_a_module_that_cannot_be_imported_is_reported_as_a_consequence() -> None:
-    package = wheel(
-        "demo-1.0-py3-none-any.whl",
-        members=(member("demo/__init__.py"), member("demo/x.py")),
-        entry_points=(("console_scripts", "x", "demo.x:f"),),
-    )
     loaded = raised("console_scripts", "yaml")
-    (unimported,) = missing_entry_point(package, PythonModules(), loaded)
+    (unimported,) = missing_entry_point(IMPORTING, PythonModules(), loaded)
     assert unimported.consequence
     points = tuple(replace(each, imported=True) for each in loaded.points)
-    (imported,) = missing_entry_point(package, PythonModules(), replace(loaded, points=points))
+    (imported,) = missing_entry_point(IMPORTING, PythonModules(), replace(loaded, points=points))
     assert not imported.consequence
+
+
+def test_a_module_that_python_removed_or_that_the_environment_lacks_is_named() -> None:
+    loaded = replace(raised("console_scripts", "cgi"), version=(3, 13))
+    (found,) = missing_entry_point(IMPORTING, PythonModules(), loaded)
+    assert (found.level, found.cause) == (Level.ERROR, "Python 3.13 has no cgi")
+    lacking: Any = {"requirements_installed": False, "lacking": ("packaging",)}
+    loaded = replace(raised("console_scripts", "packaging"), **lacking)
+    gap = only(NotInspected, missing_entry_point(IMPORTING, PythonModules(), loaded))
+    assert gap.sentence.endswith("the environment lacks packaging, which the package requires")
 
 
 def test_no_requirement_is_judged_where_no_installer_ran(judge: Judge) -> None:

@@ -86,31 +86,30 @@ def test_editable_wheel_is_quiet_about_other_path_files(files: PathFiles) -> Non
 
 def test_a_promised_module_that_an_editable_wheel_lacks_has_the_same_cause() -> None:
     finder = wheel(members=(member("__editable___demo_finder.py"),))
-    (lacking,) = missing_top_level_module(finder, PythonModules(top_level=("demo",)))
-    (editable,) = editable_wheel(finder, one(modules=("__editable___demo_finder",)))
-    assert isinstance(lacking, Problem)
-    assert isinstance(editable, Problem)
+    lacking = only(Problem, missing_top_level_module(finder, PythonModules(top_level=("demo",))))
+    editable = only(Problem, editable_wheel(finder, one(modules=("__editable___demo_finder",))))
     assert (lacking.cause, lacking.consequence) == (editable.cause, True)
 
 
 def test_failing_path_file_fires_on_a_module_that_nobody_has() -> None:
-    (problem,) = failing_path_file(DEMO, one(modules=("demo_start",)), None)
-    assert problem == Problem(
-        path="demo.pth",
-        sentence="imports demo_start, which is not in the wheel: every start of Python prints an "
-        "error",
-    )
+    end = "which is not in the wheel: every start of Python prints an error"
+    for package, module in (
+        (DEMO, "demo_start"),
+        (DEMO, "demo.hook"),
+        (wheel_requiring("six"), "demo.hook"),  # which a requirement cannot have
+    ):
+        assert list(failing_path_file(package, one(modules=(module,)), None)) == [
+            Problem(path="demo.pth", sentence=f"imports {module}, {end}")
+        ]
 
 
-def test_failing_path_file_is_quiet_about_modules_that_users_have() -> None:
+def test_modules_that_users_have_are_quiet_and_those_a_requirement_may_have_a_gap() -> None:
     known = one(modules=("demo", "os", "os.path", "sys", "distutils", "six"))
     assert list(failing_path_file(wheel_requiring("six"), known, None)) == []
-
-
-def test_a_module_that_a_requirement_may_have_is_not_inspected() -> None:
-    (gap,) = failing_path_file(wheel_requiring("pyyaml"), one(modules=("yaml",)), None)
     sentence = "imports yaml, which is not in the wheel; a requirement may have it"
-    assert gap == NotInspected(path="demo.pth", sentence=sentence)
+    assert list(failing_path_file(wheel_requiring("pyyaml"), one(modules=("yaml",)), None)) == [
+        NotInspected(path="demo.pth", sentence=sentence)
+    ]
 
 
 def wheel_requiring(name: str) -> Wheel:
@@ -239,16 +238,20 @@ def test_the_syntax_of_a_python_that_is_not_ours_is_not_inspected(tmp_path: Path
     assert "may fail at every start of Python: line 1 does not compile" in gap
 
 
-def test_the_lines_of_an_older_python_are_compiled_by_ours(tmp_path: Path) -> None:
-    (problem,), gaps = judge_file(tmp_path, "import (\n", tags=("cp38-none-any",))
-    assert "line 1 does not compile" in problem
+@pytest.mark.parametrize(
+    ("tag", "line", "fault"),
+    [
+        ("py2-none-any", "import sys; sys.exit()", "line 1 ends Python: sys.exit()"),
+        ("cp399-none-any", "import sys; sys.exit()", "line 1 ends Python: sys.exit()"),
+        ("cp38-none-any", "import (", "line 1 does not compile"),  # by ours
+    ],
+)
+def test_a_line_ends_any_python_and_an_older_ones_line_is_compiled(
+    tmp_path: Path, tag: str, line: str, fault: str
+) -> None:
+    (problem,), gaps = judge_file(tmp_path, f"{line}\n", tags=(tag,))
+    assert fault in problem
     assert not gaps
-
-
-def test_a_line_ends_any_python(tmp_path: Path) -> None:
-    for tag in ("py2-none-any", "cp399-none-any"):
-        (problem,), _ = judge_file(tmp_path / tag, "import sys; sys.exit()\n", tags=(tag,))
-        assert "line 1 ends Python: sys.exit()" in problem
 
 
 def test_windows_may_have_the_encoding_of_a_file(tmp_path: Path) -> None:
@@ -271,13 +274,6 @@ def judge_file(
         found = list(failing_path_file(examination.get(Wheel), examination.get(PathFiles), None))
     problems = [each.sentence for each in found if isinstance(each, Problem)]
     return problems, [each.sentence for each in found if isinstance(each, NotInspected)]
-
-
-def test_a_module_of_the_package_that_is_not_there() -> None:
-    """A requirement cannot have it."""
-    for package in (DEMO, wheel_requiring("six")):
-        problem = only(Problem, failing_path_file(package, one(modules=("demo.hook",)), None))
-        assert problem.sentence.startswith("imports demo.hook, which is not in the wheel")
 
 
 @pytest.mark.parametrize("folder", ["win32/lib", "win32\\lib", "./win32/lib"])

@@ -106,6 +106,8 @@ def test_a_command_without_a_function(judge: Judge) -> None:
         "the command tool = demo names no function",
         "the command gui = demo",
     ]
+    with pytest.raises(NotApplicable):  # without entry points
+        judge(missing_entry_point, {"demo/__init__.py": ""})
 
 
 @pytest.mark.parametrize(
@@ -243,11 +245,6 @@ def test_entry_points_that_lead_somewhere(judge: Judge, line: str) -> None:
     assert judge(missing_entry_point, members, entry_points=line) == []
 
 
-def test_without_entry_points_none_is_missing(judge: Judge) -> None:
-    with pytest.raises(NotApplicable):
-        judge(missing_entry_point, {"demo/__init__.py": ""})
-
-
 def test_a_wheel_that_installs_nothing(judge: Judge) -> None:
     nothing = "installs nothing: it has no files but its metadata"
     for members in ({}, {"demo/": ""}):
@@ -324,12 +321,9 @@ def test_a_promised_module_that_is_not_there(judge: Judge) -> None:
     assert judge(missing_top_level_module, inner) == []
     wrong = {"demo-1.0.dist-info/top_level.txt": "name\n"}  # essentia 2.1b6
     assert judge(missing_top_level_module, {"demo/__init__.py": "", **wrong}) == []
-
-
-@pytest.mark.parametrize("name", ["engine", "no-module"])
-def test_a_promised_module_may_have_another_name_than_the_package(judge: Judge, name: str) -> None:
-    listing = {"demo-1.0.dist-info/top_level.txt": f"{name}\n"}
-    assert judge(missing_top_level_module, {"engine.py": "", **listing}) == []
+    for other in ("engine", "no-module"):  # a module may have another name than the package
+        named = {"demo-1.0.dist-info/top_level.txt": f"{other}\n", "engine.py": ""}
+        assert judge(missing_top_level_module, named) == []
 
 
 def test_a_source_folder_that_is_installed(judge: Judge) -> None:
@@ -349,25 +343,23 @@ def test_a_source_folder_that_is_installed(judge: Judge) -> None:
     assert judge(missing_top_level_module, headers) == []
 
 
-def test_a_shared_package_that_is_taken(judge: Judge) -> None:
-    members = {"google/__init__.py": "version = 1\n", "google/demo/__init__.py": ""}
-    sentence = "takes the package google from all other distributions that have parts of it"
+@pytest.mark.parametrize(
+    ("name", "content", "level"),
+    [
+        ("google", "version = 1\n", Level.ERROR),
+        ("google", '"""Google."""\n# nothing\n', Level.ERROR),
+        ("nvidia", "", Level.WARNING),  # each part of this namespace has an empty file
+        ("nvidia", "x = 1\n", Level.ERROR),
+    ],
+)
+def test_a_shared_package_that_is_taken(
+    judge: Judge, name: str, content: str, level: Level
+) -> None:
+    members = {f"{name}/__init__.py": content, f"{name}/demo/__init__.py": ""}
+    sentence = f"takes the package {name} from all other distributions that have parts of it"
     assert told(judge(shared_namespace_taken, members)) == [
-        ("google/__init__.py", sentence, Level.ERROR)
+        (f"{name}/__init__.py", sentence, level)
     ]
-    empty = {**members, "google/__init__.py": '"""Google."""\n# nothing\n'}
-    assert told(judge(shared_namespace_taken, empty)) == [
-        ("google/__init__.py", sentence, Level.ERROR)
-    ]
-
-
-def test_a_namespace_of_which_every_part_has_an_empty_file(judge: Judge) -> None:
-    sentence = "takes the package nvidia from all other distributions that have parts of it"
-    for content, level in (("", Level.WARNING), ("x = 1\n", Level.ERROR)):
-        members = {"nvidia/__init__.py": content, "nvidia/demo/__init__.py": ""}
-        assert told(judge(shared_namespace_taken, members)) == [
-            ("nvidia/__init__.py", sentence, level)
-        ]
 
 
 @pytest.mark.parametrize(
@@ -492,9 +484,12 @@ def test_what_may_provide_an_own_module_is_not_inspected(
 
 
 def test_a_module_too_long_to_follow_is_not_inspected(judge: Judge) -> None:
-    members = {**LOST, "demo/__init__.py": "from . import core\n" + "x = 1\n" * 200_000}
-    found = judge(missing_own_module, members)
+    long = "x = 1\n" * 200_000
+    found = judge(missing_own_module, {**LOST, "demo/__init__.py": f"from . import core\n{long}"})
     assert any(isinstance(each, NotInspected) and "not parsed" in each.sentence for each in found)
+    assert only(
+        NotInspected, judge(missing_requires_python, {"demo/__init__.py": long}, metadata=ABOUT)
+    )
 
 
 def test_an_extension_module_makes_modules_of_its_own_package_alone(judge: Judge) -> None:
@@ -576,8 +571,3 @@ def test_newer_syntax_without_requires_python(judge: Judge, code: str, needs: st
     )
     for others, changed in quiet:
         assert judge(missing_requires_python, others, **{"metadata": ABOUT, **changed}) == []
-
-
-def test_a_module_too_long_to_look_for_newer_syntax_is_not_inspected(judge: Judge) -> None:
-    members = {"demo/__init__.py": "x = 1\n" * 200_000}
-    assert only(NotInspected, judge(missing_requires_python, members, metadata=ABOUT))
