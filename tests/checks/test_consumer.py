@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,10 +109,9 @@ def test_a_unit_that_was_never_tried_is_not_inspected() -> None:
     found = list(consumer_configuration_fails(report(untried), ARCHIVE))
     sentence = "example Demo: find_package(Demo) hung for 300 s before"
     assert found[1:] == [NotInspected(sentence=sentence)]
-
-
-def test_units_for_others_are_noted() -> None:
-    found = consumer_configuration_fails(report(elsewhere=(("cuda", "builds for cu*"),)), ARCHIVE)
+    found = list(
+        consumer_configuration_fails(report(elsewhere=(("cuda", "builds for cu*"),)), BARE)
+    )
     assert Note(sentence="cuda is for builds for cu* only") in found
 
 
@@ -270,13 +270,11 @@ def test_a_directory_of_another_machine_in_every_program_is_found(path: str, lev
 
 @pytest.mark.parametrize("path", ["$PREFIX/lib", "$BUILD/unit0", "$ORIGIN/../lib", "$PREFIX"])
 def test_the_packages_own_directories_are_none_of_another_machine(path: str) -> None:
-    assert list(consumer_search_path(report(unit(builds=(build(RUNS, CMAKE, path),))))) == []
-
-
-def test_what_the_compiler_puts_into_every_program_is_not_the_packages() -> None:
+    own = report(unit(builds=(build(RUNS, CMAKE, path),)))
+    assert list(consumer_search_path(own)) == []
+    of_compiler = unit(builds=(build(RUNS, CMAKE, "/nix/store/gcc/lib"),))  # in every program
     tools = BuildTools(cmake="", generator="", compiler="", search_path=("/nix/store/gcc/lib",))
-    programs = (build(RUNS, CMAKE, "/nix/store/gcc/lib"),)
-    found = ConsumerReport(python="", tools=tools, units=(unit(builds=programs),))
+    found = ConsumerReport(python="", tools=tools, units=(of_compiler,))
     assert list(consumer_search_path(found)) == []
 
 
@@ -288,23 +286,21 @@ def other(last: BuildStep, flag: str = "-D_GLIBCXX_USE_CXX11_ABI=0", **fields: A
     return OtherAbi(flag=flag, last=last, **fields)
 
 
+def judge_abi(abi: OtherAbi) -> list[str]:
+    return sentences(other_cxx_abi_links(report(unit(RUNS, RUNS, refuses=REFUSES, other_abi=abi))))
+
+
 @pytest.mark.parametrize("name", [OLD, NEW])
 def test_the_other_abi_must_miss_the_names_that_the_profile_knows(name: str) -> None:
-    last = step(Stage.LINK, Ending.EXITED, undefined=(name,))
-    assert (
-        list(other_cxx_abi_links(report(unit(RUNS, RUNS, refuses=REFUSES, other_abi=other(last)))))
-        == []
-    )
+    assert judge_abi(other(step(Stage.LINK, Ending.EXITED, undefined=(name,)))) == []
 
 
 @pytest.mark.parametrize("value", [0, 1])
 def test_the_other_abi_must_not_link(value: int) -> None:
     flag = f"-D_GLIBCXX_USE_CXX11_ABI={value}"
-    linked = other(step(Stage.LINK), flag)
-    found = sentences(
-        other_cxx_abi_links(report(unit(RUNS, RUNS, refuses=REFUSES, other_abi=linked)))
-    )
-    assert found == [f"example Demo links although it is compiled for the other C++ ABI ({flag})"]
+    assert judge_abi(other(step(Stage.LINK), flag)) == [
+        f"example Demo links although it is compiled for the other C++ ABI ({flag})"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -315,26 +311,24 @@ def test_the_other_abi_must_not_link(value: int) -> None:
     ],
 )
 def test_the_other_abi_must_fail_for_no_other_reason(last: BuildStep) -> None:
-    found = sentences(
-        other_cxx_abi_links(report(unit(RUNS, RUNS, refuses=REFUSES, other_abi=other(last))))
-    )
-    assert found == [
+    assert judge_abi(other(last)) == [
         "compiled for the other C++ ABI (-D_GLIBCXX_USE_CXX11_ABI=0), example Demo fails, but "
         "not because _ZN4demo4fail* is not found: no x.h"
     ]
 
 
-def test_where_its_own_abi_does_not_link_the_other_says_nothing() -> None:
+@pytest.mark.parametrize(
+    "broken",
+    [
+        unit(step(Stage.LINK, Ending.EXITED)),
+        unit(configured=step(Stage.CONFIGURE, Ending.EXITED, message="no")),
+    ],
+)
+def test_where_its_own_abi_does_not_link_the_other_says_nothing(broken: ConsumerUnit) -> None:
     last = step(Stage.LINK, Ending.EXITED, undefined=(OLD,))
-    broken = unit(step(Stage.LINK, Ending.EXITED), refuses=REFUSES, other_abi=other(last))
-    assert list(other_cxx_abi_links(report(broken))) == [
-        NotInspected(sentence="example Demo does not link with its own ABI either")
-    ]
-
-
-def test_what_was_not_built_refuses_nothing() -> None:
-    error = step(Stage.CONFIGURE, Ending.EXITED, message="no")
-    assert list(other_cxx_abi_links(report(unit(configured=error, refuses=REFUSES)))) == [
+    tried = other(last) if broken.builds else None
+    judged = replace(broken, refuses=REFUSES, other_abi=tried)
+    assert list(other_cxx_abi_links(report(judged))) == [
         NotInspected(sentence="example Demo does not link with its own ABI either")
     ]
 
@@ -344,9 +338,6 @@ def test_a_compiler_without_libstdcxx_has_no_other_abi() -> None:
     assert list(other_cxx_abi_links(report(unit(RUNS, refuses=REFUSES, other_abi=lack)))) == [
         NotInspected(sentence="example Demo: clang does not build with libstdc++")
     ]
-
-
-def test_without_a_unit_for_it_there_is_no_other_abi_to_judge() -> None:
     with pytest.raises(NotApplicable, match="names no unit for the other C"):
         list(other_cxx_abi_links(GOOD))
 

@@ -73,6 +73,7 @@ def test_one_source_file_built_for_fewer_is_seen() -> None:
         "lacks sm_75 in 32 of 33 containers, first at offset 100: on such GPUs that code "
         "fails, or code for another GPU runs; build it for sm_75"
     ]
+    assert not list(missing_gpu_architecture(package(*LINALG), expected=("sm_80", "sm_90")))
 
 
 def test_of_a_static_archive_the_object_file_is_named() -> None:
@@ -81,10 +82,6 @@ def test_of_a_static_archive_the_object_file_is_named() -> None:
     built = wheel(objects=(elf_file(PATH, device_containers=found),))
     (sentence,) = sentences(missing_gpu_architecture(built, expected=("sm_75",)))
     assert sentence.startswith("lacks sm_75 in 1 of 1 container, first in gemm.o at offset 640: on")
-
-
-def test_a_library_with_all_that_is_expected_is_in_order() -> None:
-    assert not list(missing_gpu_architecture(package(*LINALG), expected=("sm_80", "sm_90")))
 
 
 @pytest.mark.parametrize(
@@ -132,25 +129,19 @@ def test_every_kind_of_file_with_device_code_is_judged(make: Any) -> None:
     assert "lacks sm_90 in 1 of 1 container, first" in sentences(found)[0]
 
 
-def test_where_the_profile_says_nothing_there_is_nothing_to_judge() -> None:
-    with pytest.raises(NotApplicable, match="expects no GPU architecture"):
-        list(missing_gpu_architecture(package(*LINALG)))
-    with pytest.raises(NotApplicable, match="allows every GPU architecture"):
-        list(unexpected_gpu_architecture(package(*LINALG)))
-    with pytest.raises(NotApplicable, match="requires no PTX"):
-        list(no_forward_compatible_ptx(package(*LINALG)))
-
-
-def test_exempt_libraries_are_not_judged() -> None:
-    exempt = ("demo/lib*.so",)
-    with pytest.raises(NotApplicable, match="that is not exempt"):
-        list(missing_gpu_architecture(package(*LINALG), expected=("sm_75",), exempt=exempt))
-    with pytest.raises(NotApplicable, match="that is not exempt"):
-        list(unexpected_gpu_architecture(package(*LINALG), allowed=("sm_75",), exempt=exempt))
-    with pytest.raises(NotApplicable, match="that is not exempt"):
-        list(no_forward_compatible_ptx(package(*LINALG), required=True, exempt=exempt))
-    with pytest.raises(NotApplicable, match="that is not exempt"):
-        list(uneven_gpu_architectures(package(*LINALG), exempt=exempt))
+def test_exempt_libraries_and_those_of_which_the_profile_expects_nothing_are_not_judged() -> None:
+    exempt, built = ("demo/lib*.so",), package(*LINALG)
+    for judged, why in (
+        (missing_gpu_architecture(built), "expects no GPU architecture"),
+        (unexpected_gpu_architecture(built), "allows every GPU architecture"),
+        (no_forward_compatible_ptx(built), "requires no PTX"),
+        (missing_gpu_architecture(built, expected=("sm_75",), exempt=exempt), "not exempt"),
+        (unexpected_gpu_architecture(built, allowed=("sm_75",), exempt=exempt), "not exempt"),
+        (no_forward_compatible_ptx(built, required=True, exempt=exempt), "not exempt"),
+        (uneven_gpu_architectures(built, exempt=exempt), "not exempt"),
+    ):
+        with pytest.raises(NotApplicable, match=why):
+            list(judged)
 
 
 def test_a_container_of_which_not_all_is_known_neither_fails_nor_passes() -> None:
@@ -164,27 +155,33 @@ def test_a_container_of_which_not_all_is_known_neither_fails_nor_passes() -> Non
     assert list(uneven_gpu_architectures(doubtful)) == unknown
 
 
-def test_a_file_of_which_nothing_is_known_passes_no_check() -> None:
-    newer = package(("unknown:", 2), reason="a container of version 7")
-    gap = "2 containers, first at offset 0: a container of version 7"
-    assert judge_all(newer) == [NotInspected(path=PATH, sentence=gap)] * 5
+KNOWN = containers(("sm_90 ptx:sm_90", 1))
+HEADS = "no more than 262144 heads of device code are read from a file"
+SETS = "no more than 1024 sets of targets are distinguished"
 
 
-def test_what_was_not_read_whole_is_a_gap_and_no_fault_of_the_package() -> None:
-    reason = "no more than 262144 heads of device code are read from a file"
-    rest = DeviceContainers(count=0, first=1, offset=4096, reason=reason)
-    found = (*containers(("sm_90 ptx:sm_90", 1)), rest)
+@pytest.mark.parametrize(
+    ("found", "gap"),
+    [
+        (
+            containers(("unknown:", 2), reason="a container of version 7"),
+            "2 containers, first at offset 0: a container of version 7",
+        ),
+        (
+            (*KNOWN, DeviceContainers(count=0, first=1, offset=4096, reason=HEADS)),
+            f"code after offset 4096 was not read: {HEADS}",
+        ),
+        (
+            (*KNOWN, DeviceContainers(count=9, first=1024, offset=4096, reason=SETS)),
+            f"9 containers, first at offset 4096: {SETS}",
+        ),
+    ],
+    ids=["unknown version", "not read whole", "too many sets"],
+)
+def test_code_that_is_not_known_passes_no_check_and_is_no_fault_of_the_package(
+    found: tuple[DeviceContainers, ...], gap: str
+) -> None:
     built = wheel(objects=(elf_file(PATH, device_containers=found),))
-    gap = f"code after offset 4096 was not read: {reason}"
-    assert judge_all(built) == [NotInspected(path=PATH, sentence=gap)] * 5
-
-
-def test_containers_of_too_many_sets_of_targets_pass_no_check() -> None:
-    reason = "no more than 1024 sets of targets are distinguished"
-    alike = DeviceContainers(count=9, first=1024, offset=4096, reason=reason)
-    found = (*containers(("sm_90 ptx:sm_90", 1)), alike)
-    built = wheel(objects=(elf_file(PATH, device_containers=found),))
-    gap = f"9 containers, first at offset 4096: {reason}"
     assert judge_all(built) == [NotInspected(path=PATH, sentence=gap)] * 5
 
 
@@ -299,6 +296,8 @@ def test_source_files_built_for_different_architectures_are_told() -> None:
         "GPU they fail, or run code for another GPU; build all for the same architectures"
     ]
     assert not uneven_gpu_architectures.enabled
+    alike = package(("sm_90 sm_100f ptx:sm_100", 4), ("sm_90a sm_100?", 2))
+    assert not list(uneven_gpu_architectures(alike))
 
 
 def test_a_container_without_code_is_told_among_others_with_code() -> None:
@@ -316,8 +315,3 @@ def test_a_container_without_code_is_told_among_others_with_code() -> None:
     assert not list(malformed_device_code(package(("sm_80", 64), ("ptx:sm_90", 1))))
     unread = package(("sm_80", 64), ("", 1), reason="a container of version 2")
     assert all(isinstance(finding, NotInspected) for finding in malformed_device_code(unread))
-
-
-def test_suffixes_and_ptx_make_nothing_uneven() -> None:
-    built = package(("sm_90 sm_100f ptx:sm_100", 4), ("sm_90a sm_100?", 2))
-    assert not list(uneven_gpu_architectures(built))

@@ -25,7 +25,6 @@ USED = symbols("cuInit", "nvmlInit_v2")
 PYD = "demo/_native.cp311-win_amd64.pyd"
 
 
-NOTHING = ImportOpenings()
 NONE_OPENED = ImportOpenings()
 
 
@@ -137,34 +136,28 @@ def test_a_library_that_the_package_opens_while_it_is_imported_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("openings", "how"),
+    ("openings", "kind", "how"),
     [
-        (ImportOpenings(), "no import loads it; opening it requires a driver"),
+        (ImportOpenings(), Note, "no import loads it; opening it requires a driver"),
         (
             ImportOpenings(tried=OPENED),
+            Note,
             "the package's own code opens it, and continues if there is no driver",
         ),
+        (
+            ImportOpenings(unfollowed=OPENED),
+            NotInspected,
+            "the package's own code names it, but it is not known where the code opens it",
+        ),
     ],
-    ids=["later", "tried"],
+    ids=["later", "tried", "not followed"],
 )
 def test_one_that_it_opens_later_or_goes_on_without_is_noted(
-    openings: ImportOpenings, how: str
+    openings: ImportOpenings, kind: type[Note | NotInspected], how: str
 ) -> None:
     found = judge(extension(), HELPER, openings=openings)
-    assert found == [Note(path=HELPER.path, sentence=f"needs libcuda.so.1: {how}")]
-
-
-def test_one_that_code_names_which_is_not_followed_is_not_inspected() -> None:
-    (found,) = judge(extension(), HELPER, openings=ImportOpenings(unfollowed=OPENED))
-    assert found == NotInspected(
-        path=HELPER.path,
-        sentence="needs libcuda.so.1: the package's own code names it, but it is "
-        "not known where the code opens it",
-    )
-
-
-def test_so_is_a_module_that_is_opened_by_its_path_alone_and_may_fail() -> None:
-    module = extension("libcuda.so.1")
+    assert found == [kind(path=HELPER.path, sentence=f"needs libcuda.so.1: {how}")]
+    module = extension("libcuda.so.1")  # opened by its path alone, and may fail
     assert only(Note, judge(module, openings=ImportOpenings(tried=frozenset({module.path}))))
 
 
@@ -194,19 +187,15 @@ def test_eight_libraries_of_unknown_needs_are_named() -> None:
 
 
 def test_what_was_not_given_may_need_the_driver() -> None:
-    (finding,) = judge(extension("libcublas.so.12", rpath=("$ORIGIN/../nvidia/cublas/lib",)))
-    assert isinstance(finding, NotInspected)
-    assert finding.sentence.startswith(
+    module = extension("libcublas.so.12", rpath=("$ORIGIN/../nvidia/cublas/lib",))
+    assert only(NotInspected, judge(module)).sentence.startswith(
         "the dependencies of libcublas.so.12 are unknown, and may include the driver"
     )
 
 
-def test_a_cuda_build_without_the_driver_is_fine() -> None:
+def test_a_cuda_build_without_the_driver_is_fine_and_one_without_cuda_not_judged() -> None:
     runtime = library("demo/libcudart.so.12", "libc.so.6")
     assert judge(extension("libcudart.so.12", rpath=("$ORIGIN",)), runtime) == []
-
-
-def test_a_package_without_cuda_is_not_judged() -> None:
     with pytest.raises(NotApplicable, match="nothing in it relates to CUDA"):
         judge(extension("libc.so.6"))
 
@@ -218,7 +207,7 @@ def stub(path: str, **fields: Any) -> ElfFile:
     return elf_file(path, **{"name": "libcuda.so.1", "exports": CALLS, "size": 9000, **fields})
 
 
-def judge_layout(*objects: ObjectFile, code: ImportOpenings = NOTHING) -> list[Finding]:
+def judge_layout(*objects: ObjectFile, code: ImportOpenings = NONE_OPENED) -> list[Finding]:
     return list(driver_library_in_layout(link(*objects), wheel(objects=objects), code))
 
 
@@ -255,8 +244,8 @@ def test_a_stub_that_only_a_linker_finds_hides_nothing() -> None:
 
 def test_a_stub_for_linkers_that_code_opens_hides_the_driver() -> None:
     shipped = stub("demo/stubs/libcuda.so")
-    (by_code,) = judge_layout(shipped, code=ImportOpenings(later=frozenset({shipped.path})))
-    assert isinstance(by_code, Problem)
+    opening = ImportOpenings(later=frozenset({shipped.path}))
+    assert only(Problem, judge_layout(shipped, code=opening))
     opener = extension(runpath=("$ORIGIN/stubs",), opened=OpenedNames(names=("libcuda.so",)))
     by_search = only(Problem, judge_layout(opener, shipped))
     assert f"{EXTENSION} opens it by that name and searches its folder" in by_search.sentence

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -125,12 +126,7 @@ def test_one_process_must_not_get_two_runtimes() -> None:
             "both",
         )
     ]
-
-
-def test_what_is_loaded_before_counts_too() -> None:
-    """As torch is, which the extensions for it find without a search path."""
-    torch = library("torch/lib/libtorch_cuda.so", "libcudart.so.13")
-    beside = wheel("torch-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(torch,))
+    # what is loaded before counts too: extensions find torch's libraries without a search path
     module = extension("libtorch_cuda.so", "libcudart.so.12")
     finding = only(Problem, judge(module, linkage=link(module, others=(beside,))))
     assert "needed by wheel:torch:torch/lib/libtorch_cuda.so" in finding.sentence
@@ -166,16 +162,17 @@ def judge_cpu(*objects: ElfFile, name: str = "demo-1.0+cpu") -> list[Finding]:
     return [*cuda_in_cpu_build(wheel(f"{name}-{TAGS}", objects=objects), link(*objects), target())]
 
 
-def test_a_cpu_build_without_cuda_is_fine() -> None:
-    assert judge_cpu(extension("libc.so.6", "libcurl.so.4")) == []
-
-
 def test_a_cpu_build_must_not_have_code_for_gpus_though_it_needs_no_library() -> None:
     """As a build for CUDA has none whose runtime is linked statically."""
     targets = (DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90"),)
     code = DeviceContainers(targets=targets, count=3)
-    (finding,) = judge_cpu(extension("libc.so.6", device_containers=(code,)))
-    assert told([finding]) == [f"{EXTENSION}: has code for GPUs, but the package is CPU-only"]
+    built = extension("libc.so.6", "libcurl.so.4", device_containers=(code,))
+    assert told(judge_cpu(built)) == [
+        f"{EXTENSION}: has code for GPUs, but the package is CPU-only"
+    ]
+    assert judge_cpu(replace(built, device_containers=())) == []
+    with pytest.raises(NotApplicable, match="neither its name nor its version label says"):
+        judge_cpu(built, name="demo-1.0")
 
 
 def test_files_of_a_cpu_build_that_need_cuda_are_reported_in_the_same_words() -> None:
@@ -215,11 +212,6 @@ def test_everything_that_contradicts_one_label_is_one_fault() -> None:
     assert len(group_problems(problems)) == 1
 
 
-def test_a_package_that_does_not_call_itself_one_for_the_cpu_is_not_held_to_it() -> None:
-    with pytest.raises(NotApplicable, match="neither its name nor its version label says"):
-        judge_cpu(extension("libcudart.so.12"), name="demo-1.0")
-
-
 def test_a_generated_file_that_all_others_contradict() -> None:
     """One line, though requirements and libraries both contradict it."""
     requires = ("nvidia-cublas-cu13==13.2.1.1", "cuda-toolkit[cudart]==13.2.2")
@@ -255,14 +247,18 @@ def test_a_label_that_all_others_contradict_is_what_is_wrong() -> None:
     ]
 
 
-def test_a_generated_file_that_says_none_of_a_build_for_cuda() -> None:
-    (sentence,) = told(judge(name="demo-1.0+cu126", files=(version_file(""),)))
-    assert "says no CUDA (cuda = ''), while the version label +cu126 says CUDA 12.6" in sentence
-
-
-def test_a_generated_file_that_says_cuda_of_a_build_for_the_cpu() -> None:
-    (sentence,) = told(judge(name="demo-1.0+cpu", files=(version_file("12.6"),)))
-    assert "says CUDA 12.6 (cuda = '12.6'), while the version label +cpu says no CUDA" in sentence
+@pytest.mark.parametrize(
+    ("label", "stated", "contradiction"),
+    [
+        ("cu126", "", "no CUDA (cuda = ''), while the version label +cu126 says CUDA 12.6"),
+        ("cpu", "12.6", "CUDA 12.6 (cuda = '12.6'), while the version label +cpu says no CUDA"),
+    ],
+)
+def test_a_generated_file_and_a_label_one_of_which_says_no_cuda(
+    label: str, stated: str, contradiction: str
+) -> None:
+    (sentence,) = told(judge(name=f"demo-1.0+{label}", files=(version_file(stated),)))
+    assert f"says {contradiction}" in sentence
 
 
 def test_a_file_that_could_not_be_read_is_reported_of_a_cuda_build_alone() -> None:
@@ -309,12 +305,6 @@ def test_requirements_of_rocm_count_where_they_are_exact() -> None:
         judge(name="demo-1.0+rocm6.4", requires=requires, check=rocm_versions_differ)
     )
     assert "+rocm6.4 says ROCm 6.4, the requirement rocm==7.0.2 says ROCm 7.0" in sentence
-
-
-def test_a_build_for_cuda_is_not_judged_for_rocm() -> None:
+    of_cuda, no_rocm = extension("libcudart.so.13"), version_file("", Platform.ROCM)
     with pytest.raises(NotApplicable, match="nothing in it relates to ROCm"):
-        judge(
-            extension("libcudart.so.13"),
-            files=(version_file("", Platform.ROCM),),
-            check=rocm_versions_differ,
-        )
+        judge(of_cuda, files=(no_rocm,), check=rocm_versions_differ)
