@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,19 +15,14 @@ from binary_checks.places.limits import choose_memory, format_bytes, takes_more_
 from binary_checks.places.processes import open_group
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.run_snippet.reader import run_snippets
-from fixtures.build_wheel import build_wheel
 from fixtures.environments import (
-    PURE,
     FilledPlace,
-    demand_sandbox,
-    list_sandbox_modes,
-    open_offline,
     within,
 )
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows what is to be counted")
 
-SMALL = Limits(processes=40, memory=400 << 20, disk=32 << 20)
+LIMITS = Limits(processes=40, memory=400 << 20, disk=32 << 20)
 # Each child takes a fifth of what all of them may, and less than any limit of one process.
 EATS = """
 import os, time
@@ -69,18 +63,6 @@ MODULES = {
     "for number in range(1 << 20): open(str(number), 'w').close()\n",
     "writes_on_stderr": "import os\nwhile True: os.write(2, b'x' * 65536)\n",
 }
-
-
-@pytest.fixture(scope="module", params=list_sandbox_modes())
-def environment(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FilledPlace]:
-    sandbox = demand_sandbox(request.param, limits=SMALL)
-    members = {f"{name}.py": text for name, text in MODULES.items()}
-    folder = tmp_path_factory.mktemp("budgets")
-    wheel = build_wheel(folder, name="budgets", tags=PURE, members=members)
-    with open_offline(wheel, sandbox=sandbox) as opened:
-        yield opened
 
 
 def import_then_good(environment: FilledPlace, name: str) -> tuple[Ending, str]:

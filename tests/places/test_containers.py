@@ -40,11 +40,16 @@ def write_program(path: Path, code: str) -> None:
     path.chmod(0o755)
 
 
-def test_without_either_it_is_said_what_to_install(
+def test_where_no_engine_is_or_answers_it_is_said_what_to_install_or_the_words_of_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(GatherError, match="there is no podman and no docker here; install one"):
+        find_engine()
+    write_program(tmp_path / "podman", "printf 'WARN 1\\nError: no cgroups\\n' >&2; exit 125")
+    write_program(tmp_path / "docker", "exit 1")
+    said = "podman: Error: no cgroups; docker: it ends with exit status 1 and says nothing"
+    with pytest.raises(GatherError, match=f"no container can be started here: {said}"):
         find_engine()
 
 
@@ -55,17 +60,6 @@ def test_docker_serves_where_podman_does_not_answer(
     write_program(tmp_path / "podman", "echo Error: no cgroups >&2; exit 125")
     write_program(tmp_path / "docker", "exit 0")
     assert find_engine() == ContainerEngine(name="docker", program=str(tmp_path / "docker"))
-
-
-def test_where_none_answers_the_words_of_each_are_given(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    write_program(tmp_path / "podman", "printf 'WARN 1\\nError: no cgroups\\n' >&2; exit 125")
-    write_program(tmp_path / "docker", "exit 1")
-    said = "podman: Error: no cgroups; docker: it ends with exit status 1 and says nothing"
-    with pytest.raises(GatherError, match=f"no container can be started here: {said}"):
-        find_engine()
 
 
 def test_an_image_that_is_not_here_is_pulled(programs: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,8 @@ from binary_checks.probes.ask_module.reader import ask_without_gpu
 from binary_checks.probes.import_name.reader import import_each
 from binary_checks.probes.load_extensions.reader import load_each
 from binary_checks.probes.run_snippet.reader import run_snippets
-from fixtures.build_wheel import build_wheel
 from fixtures.environments import (
-    PURE,
     FilledPlace,
-    demand_sandbox,
-    list_sandbox_modes,
-    open_offline,
 )
 from fixtures.slow import slow
 
@@ -82,18 +76,6 @@ MODULES = {
     "leaves_at_the_end": LATER.format("os._exit"),
     "prints": 'print(\'{"state": "raised"}\', flush=True)\n',
 }
-
-
-@pytest.fixture(scope="module", params=list_sandbox_modes())
-def environment(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FilledPlace]:
-    sandbox = demand_sandbox(request.param)
-    members = {f"{name}.py": text for name, text in MODULES.items()}
-    folder = tmp_path_factory.mktemp("forged")
-    wheel = build_wheel(folder, name="forged", tags=PURE, members=members)
-    with open_offline(wheel, sandbox=sandbox) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("name", [*ENDS, *(pytest.param(name, marks=posix) for name in POSIX_ENDS)])
@@ -158,6 +140,7 @@ def test_an_import_that_ends_the_interpreter_early_and_well_ends_badly(
     """A program that imports it reports success whatever becomes of it."""
     (step,) = import_each(environment, ("leaves_at_the_end",)).steps
     assert (step.outcome, step.detail, step.finished) == (Ending.EXITED, "exit status 0", True)
+    assert step.origin == "leaves_at_the_end.py"
 
 
 def test_what_a_package_prints_is_no_answer(environment: FilledPlace) -> None:

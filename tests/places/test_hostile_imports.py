@@ -30,18 +30,6 @@ MODULES = {
     "segfaults": "import faulthandler\ndef fall(): faulthandler._read_null()\nfall()\n",
     "aborts": "import os\nos.abort()\n",
     "loops": "def spin():\n    while True: pass\nspin()\n",
-    "forks": """
-import os, time
-pids = []
-for escape in (False, True):
-    pids.append(str(os.fork()))
-    if pids[-1] == "0":
-        if escape:
-            os.setsid()
-        time.sleep(600)
-with open({pids!r}, "w") as file:
-    file.write(" ".join(pids))
-""",
     "beats": """
 import subprocess, sys, time
 NEW = {"creationflags": 0x208} if sys.platform == "win32" else {"start_new_session": True}
@@ -76,11 +64,9 @@ while not os.path.exists({folder!r} + "/grandchild"):
     "needs": "import absent.module\n",
     "mute": "class Mute(Exception):\n    def __str__(self): raise Mute()\nraise Mute()\n",
     "odd_version": "def __getattr__(name): raise RuntimeError(name)\n",
-    "dies_later": "import atexit, os\natexit.register(os._exit, 5)\n",
     "prints": "import sys\nsys.stderr.write('a note\\n')\n",
     "silent": "import os\nos.close(1)\nos.close(2)\n",
 }
-NAMES = tuple(sorted(MODULES))
 
 
 @pytest.fixture(scope="module", params=list_sandbox_modes())
@@ -89,9 +75,7 @@ def environment(
 ) -> Iterator[FilledPlace]:
     sandbox = demand_sandbox(request.param)
     folder = tmp_path_factory.mktemp("hostile")
-    places = {"pids": str(folder / "pids"), "folder": str(folder)}
-    filled = {name: MODULES[name].format(**places) for name in ("forks", "spawns")}
-    texts = {**MODULES, **filled}
+    texts = {**MODULES, "spawns": MODULES["spawns"].format(folder=str(folder))}
     members = {f"{name}.py": text for name, text in texts.items()}
     wheel = build_wheel(folder, name="hostile", tags=PURE, members=members)
     with open_offline(wheel, sandbox=sandbox) as opened:
@@ -141,29 +125,6 @@ def test_programs_that_outlive_the_import_are_killed(environment: FilledPlace) -
     assert [beat.stat().st_size for beat in beats] == written
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="forks that escape are seen in Linux's /proc")
-def test_children_that_outlive_the_import_are_killed(environment: FilledPlace) -> None:
-    if environment.sandbox.holds:
-        pytest.skip("it leaves nothing that could be watched: no folder of the host is its own")
-    step = import_one(environment, "forks")
-    assert step.outcome is Ending.OK
-    pids = (environment.wheel.path.parent / "pids").read_text().split()
-    assert len(pids) >= 2
-    for _ in range(100):
-        left = [pid for pid in pids if is_running(pid)]
-        if not left:
-            break
-        time.sleep(0.05)
-    assert left == []
-
-
-def is_running(pid: str) -> bool:
-    try:
-        return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
 def test_a_flood_on_stderr_is_cut_and_hides_nothing(environment: FilledPlace) -> None:
     step = import_one(environment, "floods")
     assert (step.outcome, step.detail) == (Ending.RAISED, "KeyError: 'it' (floods.py:3)")
@@ -209,13 +170,23 @@ def test_a_module_that_rewrites_itself_has_another_hash(environment: FilledPlace
     assert step.origin_sha256 not in {"", member.sha256}
 
 
-def test_a_change_of_directory_is_told(environment: FilledPlace) -> None:
-    assert import_one(environment, "moves").directory_changed == str(Path("/").resolve())
-
-
-@posix
-def test_a_directory_that_is_gone_is_told(environment: FilledPlace) -> None:
-    assert import_one(environment, "lost").directory_changed == "a folder that no longer exists"
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("moves", "directory_changed", str(Path("/").resolve())),
+        pytest.param("lost", "directory_changed", "a folder that no longer exists", marks=posix),
+        ("mute", "detail", "Mute (mute.py:3)"),  # an exception without words
+        ("odd_version", "version", ""),
+        ("prints", "stderr", "a note"),
+        ("silent", "detail", ""),
+    ],
+)
+def test_what_is_odd_about_an_import_is_told(
+    environment: FilledPlace, name: str, field: str, value: str
+) -> None:
+    step = import_one(environment, name)
+    assert getattr(step, field) == value
+    assert step.outcome is (Ending.RAISED if name == "mute" else Ending.OK)
 
 
 @pytest.mark.parametrize(("name", "missing"), [("needs", "absent"), ("wraps", "absent")])
@@ -225,33 +196,10 @@ def test_a_missing_requirement_is_named(environment: FilledPlace, name: str, mis
     assert f"({name}.py:" in step.detail
 
 
-def test_an_exception_without_words_is_named_by_its_class(environment: FilledPlace) -> None:
-    assert import_one(environment, "mute").detail == "Mute (mute.py:3)"
-
-
-def test_a_version_that_cannot_be_asked_for_is_none(environment: FilledPlace) -> None:
-    step = import_one(environment, "odd_version")
-    assert (step.outcome, step.version) == (Ending.OK, "")
-
-
-def test_a_bad_end_after_a_good_import_is_told_apart(environment: FilledPlace) -> None:
-    step = import_one(environment, "dies_later")
-    assert (step.outcome, step.detail, step.finished) == (Ending.EXITED, "exit status 5", True)
-    assert step.origin == "dies_later.py"
-
-
 @pytest.mark.slow
 def test_a_process_that_never_ends_is_told_apart(environment: FilledPlace) -> None:
     step = import_one(environment, "never_ends", timeout=2 if os.name == "posix" else 6)
     assert (step.outcome, step.finished) == (Ending.HUNG, True)
-
-
-def test_what_it_writes_is_kept(environment: FilledPlace) -> None:
-    assert import_one(environment, "prints").stderr == "a note"
-
-
-def test_closing_the_standard_streams_changes_nothing(environment: FilledPlace) -> None:
-    assert import_one(environment, "silent").outcome is Ending.OK
 
 
 def test_each_name_has_a_process_of_its_own(environment: FilledPlace) -> None:

@@ -305,6 +305,10 @@ def test_a_wheel_is_imported_by_a_python_of_the_container(
 ) -> None:
     package = read_wheel(build_wheel(tmp_path, members=MODULES, tags=PURE))
     assert place.install(package) is None
+    system = place.system
+    assert (system.name, system.pinned) == ("localhost/here", fake_engine.PINNED)
+    assert system.libc == " ".join(str(os.confstr("CS_GNU_LIBC_VERSION")).split())
+    assert system.title == f"image localhost/here ({system.libc})"
     healthy, fails, crashes = import_each(place, ("healthy", "fails", "crashes")).steps
     assert (healthy.outcome, healthy.origin) == (Ending.OK, "healthy.py")
     assert healthy.origin_sha256 == next(
@@ -370,13 +374,6 @@ def test_decoys_and_scripts_of_the_user_lie_where_a_container_reads_them(
     answer = place.run(script, {}, conditions=Conditions(decoys={"libx.so": b"decoy"}))
     assert (answer.answer.get("content"), answer.stderr) == ("decoy", "")
     assert str(answer.answer["folder"]).startswith("/mnt/decoys/")
-
-
-def test_the_image_that_it_was_is_named_by_its_digest(place: ImagePlace) -> None:
-    system = place.system
-    assert (system.name, system.pinned) == ("localhost/here", fake_engine.PINNED)
-    assert system.libc == " ".join(str(os.confstr("CS_GNU_LIBC_VERSION")).split())
-    assert system.title == f"image localhost/here ({system.libc})"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="programs have other names there")

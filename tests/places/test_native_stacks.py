@@ -23,7 +23,7 @@ TID 13796:
 """
 
 
-def test_gdbs_frames_are_read() -> None:
+def test_the_frames_of_gdb_and_elfutils_are_read_with_names_of_a_readable_length() -> None:
     assert read_stack(GDB) == (
         "std::basic_string<char, T<char> >::find",
         "?? of libcufile.so.0",
@@ -31,13 +31,7 @@ def test_gdbs_frames_are_read() -> None:
         "PyObject_Vectorcall",
         "(anonymous namespace)::wait",
     )
-
-
-def test_the_frames_of_elfutils_are_read() -> None:
     assert read_stack(EU_STACK) == ("__libc_pause", "_PyEval_EvalFrameDefault")
-
-
-def test_a_name_is_cut_to_a_readable_length() -> None:
     (name,) = read_stack(f"#0  0x0000000000000001 in {'f' * 500} () from /lib/libf.so\n")
     assert name == "f" * 80
 

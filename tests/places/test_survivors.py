@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,8 @@ from binary_checks.model import Ending
 from binary_checks.places.limits import kill_below, list_descendants
 from binary_checks.places.processes import run_process
 from binary_checks.probes.import_name.reader import import_each
-from fixtures.build_wheel import build_wheel
 from fixtures.environments import (
-    PURE,
     FilledPlace,
-    demand_sandbox,
-    list_sandbox_modes,
-    open_offline,
     within,
 )
 from fixtures.slow import slow
@@ -52,17 +46,6 @@ MODULES = {
     "kills_its_parent": "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.read(9, 1)\n",
     "kills_its_group": "import os, signal\nos.killpg(0, signal.SIGKILL)\n",
 }
-
-
-@pytest.fixture(scope="module", params=list_sandbox_modes())
-def environment(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FilledPlace]:
-    folder, sandbox = tmp_path_factory.mktemp("survivors"), demand_sandbox(request.param)
-    members = {f"{name}.py": text for name, text in MODULES.items()}
-    wheel = build_wheel(folder, name="survivors", tags=PURE, members=members)
-    with open_offline(wheel, sandbox=sandbox) as opened:
-        yield opened
 
 
 def find_marked() -> list[int]:

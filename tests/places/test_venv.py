@@ -98,17 +98,31 @@ def test_a_wheel_that_is_not_there_cannot_be_given(tmp_path: Path) -> None:
         open_offline(build(tmp_path), tmp_path / "gone.whl")
 
 
-def test_a_wheel_for_another_interpreter_is_not_installed(tmp_path: Path) -> None:
-    wheel = build_wheel(tmp_path, tags=("cp27-cp27mu-manylinux1_x86_64",), members={"a.py": ""})
-    sentence = r"^the wheel is for cp27-cp27mu-manylinux1_x86_64, the interpreter is CPython"
-    with pytest.raises(Unavailable, match=sentence):
-        open_offline(wheel)
+OF_PYTHON_2 = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Python: <3\n"
 
 
-def test_a_wheel_that_requires_another_python_is_not_installed(tmp_path: Path) -> None:
-    about = "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nRequires-Python: <3\n"
-    with pytest.raises(Unavailable, match="requires Python <3, the interpreter is "):
-        open_offline(build(tmp_path, metadata=about))
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        (
+            {"tags": ("cp27-cp27mu-manylinux1_x86_64",)},
+            "^the wheel is for cp27-cp27mu-manylinux1_x86_64, the interpreter is CPython",
+        ),
+        ({"metadata": OF_PYTHON_2}, "requires Python <3, the interpreter is "),
+        (
+            {
+                "filename": "demo-1.0-py3-none-any-cu128.whl",
+                "members": {"demo-1.0.dist-info/variant.json": "{}"},
+            },
+            "no released installer takes a file name with the label",
+        ),
+    ],
+)
+def test_a_wheel_that_this_interpreter_cannot_have_is_not_installed(
+    tmp_path: Path, fields: dict[str, object], said: str
+) -> None:
+    with pytest.raises(Unavailable, match=said):
+        open_offline(build(tmp_path, **fields))
 
 
 @pytest.mark.parametrize("content", [None, "#!/bin/sh\nexit 7\n", "no program"])
@@ -156,10 +170,3 @@ def test_a_wheel_without_record_is_not_compared_row_by_row(tmp_path: Path) -> No
         report = environment.install_report
     assert report.unrecorded == ()
     assert ".tmp" not in report.error  # uv refuses it, and names a folder of the moment
-
-
-def test_a_wheel_variant_is_not_installed(tmp_path: Path) -> None:
-    members = {"demo/__init__.py": "", "demo-1.0.dist-info/variant.json": "{}"}
-    demo = build(tmp_path, filename="demo-1.0-py3-none-any-cu128.whl", members=members)
-    with pytest.raises(Unavailable, match="no released installer takes a file name with the label"):
-        open_offline(demo)

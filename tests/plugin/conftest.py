@@ -40,6 +40,7 @@ IN_A_WORKER = pytest.param(("-n", "1"), marks=pytest.mark.slow, id="workers")
 """The same run by xdist; in the gate other tests hold what only a worker can break."""
 TRY_AGAIN = 6  # the exit code where no problem was found, and something broke
 
+NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 EXTENSION = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 
 
@@ -56,6 +57,24 @@ def faulty(folder: Path, **changes: object) -> Path:
     init = (ElfSymbol("PyInit__native"),)
     native = build_elf(exports=init, needed=("libc.so.6",), runpath="/tmp/build/lib")
     return healthy(folder, members={"demo/__init__.py": "", EXTENSION: native}, **changes)
+
+
+def needy(folder: Path, search: str = "$ORIGIN/../x", **changes: object) -> Path:
+    """A wheel whose extension needs a library of another one, and a symbol that nothing has."""
+    native = build_elf(
+        needed=("libx.so.1",),
+        runpath=search,
+        exports=(ElfSymbol("PyInit__native"),),
+        imports=(ElfSymbol("x_run"), ElfSymbol("x_lost")),
+    )
+    return healthy(folder, members={EXTENSION: native}, requires=("x-runtime",), **changes)
+
+
+def provide_x(folder: Path) -> Path:
+    """The wheel that it requires, which has the library and one of the symbols."""
+    library = build_elf(soname="libx.so.1", exports=(ElfSymbol("x_run"),))
+    tags = ("py3-none-manylinux_2_17_x86_64",)
+    return build_wheel(folder, name="x-runtime", members={"x/libx.so.1": library}, tags=tags)
 
 
 def make_python(prefix: Path, **options: bool) -> Path:

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.build_wheel import OMIT, Entry
-from tests.plugin.conftest import Run, healthy
-
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+from tests.plugin.conftest import NAME, Run, healthy
 
 
 def cut(folder: Path) -> Path:

@@ -8,10 +8,9 @@ import sys
 import pytest
 
 import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it, and loads it anew
-from tests.plugin.conftest import TRY_AGAIN, Run, healthy, run_command
+from tests.plugin.conftest import NAME, TRY_AGAIN, Run, healthy, run_command
 from tests.test_safe_text import assert_harmless
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Wheel\n\n@check\n"
 
 

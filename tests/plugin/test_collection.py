@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.slow import slow
-from tests.plugin.conftest import Run, faulty, healthy
-
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+from tests.plugin.conftest import NAME, Run, faulty, healthy
 
 
 def test_packages_in_a_walked_folder_are_left_alone(pytester: pytest.Pytester, run: Run) -> None:

@@ -31,17 +31,8 @@ def test_it_is_deaf_to_the_folder(tmp_path: Path) -> None:
     assert not (tmp_path / ".pytest_cache").exists()
 
 
-@pytest.mark.parametrize(
-    "workers",
-    [
-        *(["-n2"], ["--dist", "no"]),
-        *(
-            pytest.param(each, marks=pytest.mark.slow)
-            for each in (["-n", "2"], ["--numprocesses=2"])
-        ),
-    ],
-)
 @pytest.mark.slow
+@pytest.mark.parametrize("workers", [["-n2"], ["--dist", "no"], ["-n", "2"], ["--numprocesses=2"]])
 def test_options_of_xdist_bring_it(tmp_path: Path, workers: list[str]) -> None:
     packages = [healthy(tmp_path / n) for n in ("one", "two")]
     result = command(tmp_path, "--static", "-v", *workers, *packages)

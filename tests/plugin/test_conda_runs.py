@@ -76,15 +76,6 @@ def test_a_library_that_only_lost_its_link_is_not_found(
     assert run(path.name).ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_what_another_package_may_bring_is_not_inspected(
-    pytester: pytest.Pytester, run: Run
-) -> None:
-    path = package(pytester.path, without=OWN, depends=["libdemo >=1", "libstdcxx", "python"])
-    result = run(path.name, "-rs", "-k", "missing-library")
-    assert lines(result, "missing-library") == []
-    result.stdout.fnmatch_lines([f"*not inspected: demo/_native*: needs {OWN}, which a required *"])
-
-
 def test_a_library_of_a_package_that_it_does_not_depend_on_is_missing(
     pytester: pytest.Pytester, run: Run
 ) -> None:

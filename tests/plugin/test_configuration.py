@@ -12,9 +12,8 @@ import binary_checks.plugin.collection  # noqa: F401 - else pytester forgets it,
 from binary_checks.plugin.session import ReadConfiguration, read_configuration
 from fixtures.build_wheel import build_wheel
 from fixtures.environments import PURE
-from tests.plugin.conftest import Run, healthy
+from tests.plugin.conftest import NAME, Run, healthy
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 CI = ("CI", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "TF_BUILD", "JENKINS_URL", "BUILDKITE")
 
 
@@ -29,11 +28,6 @@ def read(*asked: str) -> ReadConfiguration:
     option = SimpleNamespace(binary_configuration=[*asked])
     config: Any = SimpleNamespace(option=option, invocation_params=SimpleNamespace(dir=Path()))
     return read_configuration(config, [NAME])
-
-
-def test_outside_of_ci_no_variable_is_read() -> None:
-    assert list(read().describe()) == []
-    assert read().stated.claims == ()
 
 
 def test_under_ci_they_are_read_and_the_run_fails(
@@ -82,16 +76,23 @@ def test_a_release_is_looked_up_in_its_matrix(
     assert "RELEASE_VERSION: release_matrix.json: not JSON: " in result.stderr.str()
 
 
-def test_ci_that_says_no_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CI", "false")
-    assert read().variables == ()
-
-
-def test_variables_may_be_asked_for_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert read("variables").variables == ("DESIRED_PYTHON=3.10",)
-    monkeypatch.setenv("CI", "true")
-    assert read("auto").variables == ("DESIRED_PYTHON=3.10",)
-    assert read("off").variables == ()
+@pytest.mark.parametrize(
+    ("ci", "asked", "are_read"),
+    [
+        ("", [], False),
+        ("false", [], False),
+        ("", ["variables"], True),
+        ("true", ["auto"], True),
+        ("true", ["off"], False),
+    ],
+)
+def test_variables_are_read_under_ci_or_if_asked_for(
+    monkeypatch: pytest.MonkeyPatch, ci: str, asked: list[str], are_read: bool
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    found = read(*asked)
+    assert found.variables == (("DESIRED_PYTHON=3.10",) if are_read else ())
+    assert bool(found.stated.claims) == bool([*found.describe()]) == are_read
 
 
 def test_what_is_given_counts_without_them() -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from binary_checks.crosscheck import opinion
 from fixtures.samples import FOLDER
-from tests.plugin.conftest import Run, healthy
+from tests.plugin.conftest import NAME, Run, healthy
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 NODE = f"{NAME}::readers-disagree"
 WRONG = {"soname": "our.so", "stack": "ours"}
 

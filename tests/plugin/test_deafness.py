@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from binary_checks.places import index_settings, installers
-from binary_checks.places import index_settings as pip_command
 from binary_checks.processes import SAFE_PATH
 from fixtures.package_index import serve_index
 from fixtures.slow import slow
@@ -147,6 +146,6 @@ def test_pip_keeps_the_folder_that_relative_settings_are_of(
 ) -> None:
     pytest.importorskip("pip", reason="no pip here")
     monkeypatch.chdir(tmp_path)
-    assert pip_command.PIP[:2] == (sys.executable, SAFE_PATH)
+    assert index_settings.PIP[:2] == (sys.executable, SAFE_PATH)
     settings = index_settings.read_pip_settings({"PIP_FIND_LINKS": "wheels"})
     assert settings["find-links"] == "wheels"

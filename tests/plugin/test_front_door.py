@@ -16,9 +16,7 @@ from binary_checks import __version__
 from binary_checks.command import main
 from binary_checks.command.helping import HELP
 from fixtures.build_wheel import build_wheel
-from tests.plugin.conftest import TRY_AGAIN, command, faulty, healthy, start_command
-
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
+from tests.plugin.conftest import NAME, TRY_AGAIN, command, faulty, healthy, start_command
 
 
 def complaints(result: subprocess.CompletedProcess[str]) -> list[str]:

@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from binary_checks.errors import ProfileError
 from binary_checks.model import UNREADABLE, Entry, Outcome, Problem
-from binary_checks.plugin.session import are_in_doubt, find_cell, read_now
+from binary_checks.plugin.session import are_in_doubt, read_now
 from binary_checks.profile import FOLLOW_UP
 from fixtures.package_index import PackageIndex
 from fixtures.runs import package_result
@@ -118,17 +117,6 @@ def test_the_copy_that_stands_in_is_said(run: Run, index: PackageIndex, tmp_path
     assert held["remark"].startswith("answers 500")
 
 
-@pytest.mark.slow
-def test_other_bytes_than_pinned_are_a_usage_error(
-    run: Run, index: PackageIndex, tmp_path: Path
-) -> None:
-    url = publish(index, LIST)
-    ended = run(faulty(tmp_path), "--binary-known-problems", f"{url}#sha256={'0' * 64}")
-    assert ended.ret == pytest.ExitCode.USAGE_ERROR
-    found = hashlib.sha256(LIST.encode()).hexdigest()
-    ended.stderr.fnmatch_lines([f"*its SHA-256 is {found}, not {'0' * 64} as requested"])
-
-
 @pytest.mark.parametrize(
     ("cell", "code"),
     [
@@ -153,13 +141,6 @@ def test_a_list_holds_at_the_time_that_is_given(run: Run, tmp_path: Path) -> Non
     given = ("--binary-known-problems", str(known), "--binary-known-at")
     assert run(wheel, *given, "2026-10-31T23:00:00Z").ret == 0
     assert run(wheel, *given, "2026-11-02T00:00:00Z").ret == TRY_AGAIN
-
-
-def test_a_cell_that_is_none_is_one_line() -> None:
-    config: Any = SimpleNamespace(option=SimpleNamespace(binary_cell="pythn=3.13"))
-    said = "^--binary-cell: unknown axis 'pythn'; did you mean 'python'[?]"
-    with pytest.raises(ProfileError, match=said):
-        find_cell(config)
 
 
 @pytest.mark.parametrize("text", ["2026-11-01", "soon", "", "2026-11-01T10:00:00"])

@@ -12,16 +12,13 @@ import pytest
 
 from binary_checks.command import main
 from binary_checks.command.check import lengthen
-from binary_checks.model import ProfileIdentity, RunResult
+from binary_checks.model import RunResult
 from binary_checks.options import OPTIONS, Program
 from binary_checks.reports import known_list
-from fixtures.build_elf import build_elf
-from fixtures.build_wheel import build_wheel
-from tests.plugin.conftest import Run, healthy
+from fixtures.runs import PROFILE
+from tests.plugin.conftest import NAME, Run, healthy, needy
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 CHECK = "missing-library"
-PROFILE = ProfileIdentity(source="default", sha256="", known_problems_sha256="")
 
 
 @pytest.fixture(autouse=True)
@@ -113,13 +110,6 @@ def test_both_helps_name_the_options_as_they_are_given(capsys: pytest.CaptureFix
         )
     assert not [line for line in lines if "--binary-" in line]
     assert len([line for line in lines if line.startswith("  --strict ")]) == 1
-
-
-def needy(folder: Path) -> None:
-    """A wheel whose extension needs a library that a required wheel may have."""
-    native = build_elf(needed=("libother.so.1", "libc.so.6"))
-    members = {"demo/__init__.py": "", "demo/_native.so": native}
-    build_wheel(folder, members=members, requires=("other",))
 
 
 def test_verdicts_and_reports_name_the_options_of_the_program(

@@ -8,9 +8,8 @@ from xml.etree import ElementTree
 import pytest
 
 from binary_checks.sources.file import FileSource
-from tests.plugin.conftest import EXTENSION, IN_A_WORKER, Run, faulty, healthy
+from tests.plugin.conftest import EXTENSION, IN_A_WORKER, NAME, Run, faulty, healthy
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 LINE = f"absolute-search-path: {NAME}: {EXTENSION}: "
 
 BLIND = """

@@ -11,10 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from fixtures.build_wheel import Entry
-from tests.plugin.conftest import IN_A_WORKER, Run, healthy, run_command
+from tests.plugin.conftest import IN_A_WORKER, NAME, Run, healthy, run_command
 from tests.test_safe_text import assert_harmless
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 EVIL = "demo/\x1b[31m\n::error::\u202e##vso[task.complete]\u2028##[group].so"
 RECORD = "record-is-wrong"
 

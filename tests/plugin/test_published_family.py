@@ -11,9 +11,8 @@ import pytest
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
 from fixtures.package_index import Conduct, PackageIndex
-from tests.plugin.conftest import TRY_AGAIN, Run, healthy
+from tests.plugin.conftest import NAME, TRY_AGAIN, Run, healthy
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 FOR = ("--binary-for", "cp311-manylinux_2_17_x86_64")
 LIBRARY = "demo/_native.cpython-311-x86_64-linux-gnu.so"
 

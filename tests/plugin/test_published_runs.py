@@ -10,9 +10,8 @@ import pytest
 from binary_checks.command import main
 from binary_checks.command.inspect import run_inspect, run_list
 from fixtures.package_index import Conduct, PackageIndex
-from tests.plugin.conftest import TRY_AGAIN, Run, faulty, healthy
+from tests.plugin.conftest import NAME, TRY_AGAIN, Run, faulty, healthy
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 FOR = ("--binary-for", "cp311-manylinux_2_17_x86_64")
 
 

@@ -116,23 +116,19 @@ def test_the_document_says_when_the_run_ended_and_where_packages_were_to_run(
 
 
 @pytest.mark.parametrize(
-    ("asked", "selected"),
+    ("named", "asked", "selected"),
     [
-        ((), None),
-        (("-m", "archive"), None),
-        (("-k", "record or archive"), "-k record or archive"),
+        ("", (), None),
+        ("", ("-m", "archive"), None),
+        ("", ("-k", "record or archive"), "-k record or archive"),
+        ("::record-is-wrong", (), "PACKAGE::record-is-wrong"),
     ],
 )
 def test_the_document_says_if_only_some_checks_of_a_family_were_selected(
-    pytester: pytest.Pytester, run: Run, asked: tuple[str, ...], selected: str | None
+    pytester: pytest.Pytester, run: Run, named: str, asked: tuple[str, ...], selected: str | None
 ) -> None:
-    run(faulty(pytester.path), *ask_for("json"), *asked)
+    run(f"{faulty(pytester.path)}{named}", *ask_for("json"), *asked)
     assert result(pytester.path).get("selected") == selected
-
-
-def test_the_document_says_which_checks_were_named(pytester: pytest.Pytester, run: Run) -> None:
-    run(f"{faulty(pytester.path)}::record-is-wrong", *ask_for("json"))
-    assert result(pytester.path)["selected"] == "PACKAGE::record-is-wrong"
 
 
 @pytest.mark.parametrize("workers", [(), IN_A_WORKER])
@@ -249,13 +245,9 @@ def test_the_first_error_ends_the_run_as_the_last_one_would(
 def test_a_foreign_test_that_fails_keeps_its_exit_code(
     pytester: pytest.Pytester, run: Run, own: None
 ) -> None:
-    pytester.makepyfile("def test_it(): assert False")
-    ended = run(healthy(pytester.path), pytester.path / f"{_name()}.py", "-k", "lacks or test_it")
+    pytester.makepyfile(test_own="def test_it(): assert False")
+    ended = run(healthy(pytester.path), "test_own.py", "-k", "lacks or test_it")
     assert ended.ret == pytest.ExitCode.TESTS_FAILED
-
-
-def _name() -> str:
-    return "test_a_foreign_test_that_fails_keeps_its_exit_code"
 
 
 @pytest.mark.parametrize("workers", [(), IN_A_WORKER])

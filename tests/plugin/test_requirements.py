@@ -8,31 +8,18 @@ from pathlib import Path
 import pytest
 
 from binary_checks.command import main
-from fixtures.build_elf import ElfSymbol, build_elf
-from fixtures.build_wheel import build_wheel
-from tests.plugin.conftest import EXTENSION, Run
+from tests.plugin.conftest import NAME, Run, needy, provide_x
 
 pytest.importorskip("pip", reason="no pip here")
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 CHECK = f"{NAME}::missing-library"
 
 
 @pytest.fixture
 def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a wheel that requires another, and the index that has that one."""
-    native = build_elf(
-        exports=(ElfSymbol("PyInit__native"),), needed=("libx.so.1",), runpath="$ORIGIN/../x"
-    )
-    build_wheel(pytester.path, members={EXTENSION: native}, requires=("x-runtime",))
-    index = pytester.path / "index"
-    index.mkdir()
-    build_wheel(
-        index,
-        name="x-runtime",
-        tags=("py3-none-manylinux_2_17_x86_64",),
-        members={"x/libx.so.1": build_elf(soname="libx.so.1")},
-    )
+    needy(pytester.path)
+    index = provide_x(pytester.path / "index").parent
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
     return pytester.path

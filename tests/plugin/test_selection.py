@@ -18,12 +18,11 @@ from binary_checks.gather.companions import Companions
 from binary_checks.model import InstalledFolders, InstallReport, Outcome, Package
 from binary_checks.places import FreshPlace, PlaceSettings
 from binary_checks.sources.file import FileSource
-from fixtures.build_elf import ElfSymbol, build_elf
-from fixtures.build_wheel import build_wheel
 from fixtures.environments import running
 from fixtures.installation import find_site, install_by_hand
 from fixtures.slow import slow
 from tests.plugin.conftest import Run as RunPytest
+from tests.plugin.conftest import needy, provide_x
 
 SAMPLE = (
     "absolute-search-path",
@@ -34,9 +33,6 @@ SAMPLE = (
 )
 INSTALLED = ("installation-fails", "missing-library", "undefined-symbol")
 """Those whose verdicts depend on what is installed."""
-NATIVE = "demo/_native.cpython-311-x86_64-linux-gnu.so"
-ANY = ("py3-none-manylinux_2_17_x86_64",)
-ENTRY_POINTS = "[console_scripts]\ndemo = demo.lost:main\n"
 
 
 def chosen(names: Iterable[str] = SAMPLE) -> list[Check[Any]]:
@@ -44,31 +40,11 @@ def chosen(names: Iterable[str] = SAMPLE) -> list[Check[Any]]:
     return [every[name] for name in names]
 
 
-def make_wheel(folder: Path) -> Path:
-    """A wheel whose extension needs a library of another one, and a symbol that nothing has."""
-    native = build_elf(
-        needed=("libx.so.1",),
-        runpath="/opt/build/lib:$ORIGIN/../x",
-        exports=(ElfSymbol("PyInit__native"),),
-        imports=(ElfSymbol("x_run"), ElfSymbol("x_lost")),
-    )
-    members: dict[str, str | bytes] = {
-        "demo/__init__.py": "",
-        NATIVE: native,
-        "demo-1.0.dist-info/entry_points.txt": ENTRY_POINTS,
-    }
-    return build_wheel(folder / "dist", members=members, requires=("x-runtime",))
-
-
-def make_runtime(folder: Path) -> Path:
-    library = build_elf(soname="libx.so.1", exports=(ElfSymbol("x_run"),))
-    return build_wheel(folder, name="x-runtime", members={"x/libx.so.1": library}, tags=ANY)
-
-
 @pytest.fixture
 def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Wheels are unpacked into environments, and no interpreter is asked; gives the wheel."""
-    wheels = make_wheel(tmp_path), make_runtime(tmp_path)
+    search = "/opt/build/lib:$ORIGIN/../x"
+    wheels = needy(tmp_path / "dist", search), provide_x(tmp_path)
 
     class HandMade(FreshPlace):
         def _install(self, package: Package) -> InstallReport:
@@ -137,7 +113,7 @@ def test_a_wheel_that_is_only_installed_did_not_run(place: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_give_the_verdicts_of_one_process(run: RunPytest, tmp_path: Path) -> None:
-    wheel = make_wheel(tmp_path)
+    wheel = needy(tmp_path)
 
     def judge(*options: str) -> dict[str, str]:
         run(wheel, "--binary-report", f"json:{tmp_path / 'result.json'}", *options)

@@ -20,7 +20,7 @@ import binary_checks
 from binary_checks.processes import SAFE_PATH
 from fixtures import audited
 from fixtures.build_wheel import build_wheel
-from fixtures.package_index import PackageIndex, serve_index
+from fixtures.package_index import serve_index
 from fixtures.slow import slow
 from tests.plugin.conftest import EXTENSION, healthy
 
@@ -105,25 +105,12 @@ def find_strange_code(events: dict[str, list[str]]) -> list[str]:
     return [name for name in names if not is_below(name, *known, *base)]
 
 
-CALLS = {
-    "checks": [
-        "--binary-static",
-        "PACKAGE",
-        "--binary-report",
-        "sarif:PRIVATE/problems.sarif",
-    ],
-    "a summary": ["inspect", "PACKAGE"],
-    "facts": ["inspect", "PACKAGE", "--json"],
-    "an explanation": ["--explain", "absolute-search-path"],
-}
-RARE = {"a summary", "an explanation"}  # `nox -s slow` runs these; they do less than the others
-
-
 @pytest.mark.parametrize(
     "call",
     [
-        pytest.param(call, id=name, marks=pytest.mark.slow if name in RARE else ())
-        for name, call in CALLS.items()
+        ["--binary-static", "PACKAGE", "--binary-report", "sarif:PRIVATE/problems.sarif"],
+        ["inspect", "PACKAGE", "--json"],
+        *slow(["inspect", "PACKAGE"], ["--explain", "absolute-search-path"]),
     ],
 )
 def test_a_process_starts_nothing_and_writes_nothing(place: Place, call: list[str]) -> None:
@@ -265,24 +252,23 @@ def test_an_installed_package_is_looked_for_by_the_interpreter_alone(place: Plac
     assert list_outside(list_writes(calls), place.private) == []
 
 
-@pytest.fixture
-def index() -> Iterator[PackageIndex]:
-    with serve_index() as served:
-        yield served
-
-
 @needs_strace
-def test_with_downloads_only_the_installer_reaches_out(place: Place, index: PackageIndex) -> None:
+def test_with_downloads_only_the_installer_reaches_out(place: Place) -> None:
     pytest.importorskip("pip", reason="no pip here")
-    tag = ("py3-none-manylinux_2_17_x86_64",)
-    index.offer(hostile(place.here.parent / "files", name="other", tags=tag), "other")
-    wheel = hostile(place.here, requires=("other",))
-    cache = place.here.parent / "cache"
-    for name in [name for name in place.environment if name.startswith("PIP_")]:
-        del place.environment[name]
-    settings = {"INDEX_URL": f"{index.url}/simple", "CONFIG_FILE": os.devnull, "CACHE_DIR": cache}
-    place.environment.update((f"PIP_{name}", str(value)) for name, value in settings.items())
-    calls = trace(place, "--binary-static", "--binary-with-requirements", wheel)
+    with serve_index() as index:
+        tag = ("py3-none-manylinux_2_17_x86_64",)
+        index.offer(hostile(place.here.parent / "files", name="other", tags=tag), "other")
+        wheel = hostile(place.here, requires=("other",))
+        cache = place.here.parent / "cache"
+        for name in [name for name in place.environment if name.startswith("PIP_")]:
+            del place.environment[name]
+        settings = {
+            "INDEX_URL": f"{index.url}/simple",
+            "CONFIG_FILE": os.devnull,
+            "CACHE_DIR": cache,
+        }
+        place.environment.update((f"PIP_{name}", str(value)) for name, value in settings.items())
+        calls = trace(place, "--binary-static", "--binary-with-requirements", wheel)
     started = (call for call in calls if call.name == "execve")
     (first,) = (
         call.pid for call in started if any("pip_without_urls" in word for word in call.texts[:6])

@@ -64,18 +64,6 @@ def test_a_profile_that_raises_the_limit_sees_what_was_hidden(
     assert json.loads(facts.stdout.str())["unread_objects"] == []
 
 
-def test_a_profile_may_accept_what_is_too_large(pytester: pytest.Pytester, run: Run) -> None:
-    oversized(pytester.path)
-    (pytester.path / "own.toml").write_text(
-        "[[known_problems]]\ncheck = 'absolute-search-path'\nmatch = 'too large to inspect'\n"
-        "reason = 'its load commands are generated'\n"
-    )
-    asked = "absolute-search-path or record-is-wrong"
-    result = run(NAME, "--binary-profile", "own.toml", "-k", asked)
-    assert result.ret == pytest.ExitCode.OK
-    result.assert_outcomes(passed=1, xfailed=1, deselected=result.parseoutcomes()["deselected"])
-
-
 def test_facts_that_are_stated_tell_of_a_limit_too(pytester: pytest.Pytester, run: Run) -> None:
     oversized(pytester.path)
     facts = run_command("inspect", NAME, "--json")

@@ -27,9 +27,8 @@ from binary_checks.errors import TooLarge
 from binary_checks.model import Finding, Level, Outcome, Package
 from binary_checks.trees import batches
 from binary_checks.watchdog import OutOfTime, Watchdog, ask
-from tests.plugin.conftest import IN_A_WORKER, Run, healthy, start_command
+from tests.plugin.conftest import IN_A_WORKER, NAME, Run, healthy, start_command
 
-NAME = "demo-1.0-cp311-cp311-manylinux_2_17_x86_64.whl"
 OWN = """
 import re
 import subprocess

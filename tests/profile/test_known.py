@@ -246,17 +246,6 @@ def test_a_bomb_is_one_line_at_once(bomb: bytes) -> None:
         read_known_list(bomb, "k.toml")
 
 
-def test_ten_thousand_entries_are_read_and_matched() -> None:
-    many = b"".join(
-        b"[[known_problems]]\ncheck = 'c'\nreason = 'r'\nmatch = 'lib%d.so'\n" % n
-        for n in range(10_000)
-    )
-    entries = read_known_list(many, "k.toml").entries
-    found = [Problem(path="demo/a.so", sentence=f"lib{n}.so") for n in range(0, 10_000, 100)]
-    assert len([*accept(found, entries, TODAY)]) == 100
-    assert len([*find_stale(entries, found)]) == 9_900
-
-
 def test_an_entry_of_a_shared_list_may_be_of_a_check_that_there_is_elsewhere_alone() -> None:
     shared = Profile(known_problems=(known(check="of-1.9", is_shared=True),))
     assert validate(shared, []).foreign == ("of-1.9",)

@@ -32,6 +32,8 @@ def test_a_level_of_a_check_is_that_of_all_its_problems(tmp_path: Path) -> None:
     profile = load(tmp_path, "[levels]\nexecutable-stack = 'warning'\n")
     assert level(profile, "any/path.so") is Level.WARNING
     assert profile.level_of("missing-library", "any/path.so", Level.ERROR) is Level.ERROR
+    graver = load(tmp_path, "[levels]\nexecutable-stack = 'error'\n")
+    assert level(graver, own=Level.WARNING) is Level.ERROR
 
 
 def test_the_first_glob_that_matches_counts(tmp_path: Path) -> None:
@@ -44,14 +46,8 @@ def test_the_first_glob_that_matches_counts(tmp_path: Path) -> None:
     assert level(profile, "other/a.so") is Level.ERROR
 
 
-def test_a_level_may_be_graver_than_the_check_has_it(tmp_path: Path) -> None:
-    profile = load(tmp_path, "[levels]\nexecutable-stack = 'error'\n")
-    assert level(profile, own=Level.WARNING) is Level.ERROR
-
-
 def test_strict_makes_every_warning_an_error_and_leaves_off_what_is_off(tmp_path: Path) -> None:
     table = "[levels.executable-stack]\n'a' = 'off'\n'*' = 'warning'\n"
-    load(tmp_path, table)
     strict = Profile(strict=True, levels=load(tmp_path, table).levels)
     assert level(strict, "b") is Level.ERROR
     assert level(strict, "a") is Level.OFF

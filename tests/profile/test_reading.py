@@ -53,6 +53,7 @@ def refusal(folder: Path, text: str) -> str:
 def test_an_empty_profile_expects_what_the_default_does(tmp_path: Path) -> None:
     assert profile(tmp_path, "") == Profile(source=str(tmp_path / "p.toml"))
     assert load_profile("default") == Profile(source="default")
+    assert profile(tmp_path, "extends = 'default'\nobjects = 2\n").objects == 2
 
 
 def test_every_key_is_read(tmp_path: Path) -> None:
@@ -211,10 +212,6 @@ def test_profiles_that_extend_each_other_for_ever_are_refused(tmp_path: Path, ro
     assert refusal(tmp_path, f"extends = '{target}'\n") == "profile P: extends itself"
 
 
-def test_a_shipped_profile_can_be_extended_by_name(tmp_path: Path) -> None:
-    assert profile(tmp_path, "extends = 'default'\nobjects = 2\n").objects == 2
-
-
 def test_the_folders_pyproject_is_found(tmp_path: Path) -> None:
     assert find_profile(tmp_path).source == "default"
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'x'\n")
@@ -228,19 +225,14 @@ def test_the_folders_pyproject_is_found(tmp_path: Path) -> None:
 def test_the_nearest_pyproject_with_the_table_is_found_in_folders_above(tmp_path: Path) -> None:
     below = tmp_path / "a" / "b"
     below.mkdir(parents=True)
-    (tmp_path / "pyproject.toml").write_text("[tool.binary_checks]\nobjects = 3\n")
+    text = "[tool.binary_checks]\nobjects = 3\nchecks = ['own.py']\n"
+    (tmp_path / "pyproject.toml").write_text(text)
     (tmp_path / "a" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     found = find_profile(below)
     assert (found.source, found.objects) == ("../../pyproject.toml", 3)
+    assert [each.resolve() for each in found.checks] == [tmp_path.resolve() / "own.py"]
     (below / "pyproject.toml").write_text("[tool.binary_checks]\nobjects = 4\n")
     assert find_profile(below).objects == 4
-
-
-def test_paths_in_a_profile_found_above_count_from_its_folder(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "pyproject.toml").write_text("[tool.binary_checks]\nchecks = ['own.py']\n")
-    (found,) = find_profile(tmp_path / "a").checks
-    assert found.resolve() == tmp_path.resolve() / "own.py"
 
 
 @pytest.mark.parametrize("root", [".git", ".hg"])

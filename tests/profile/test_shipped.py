@@ -14,35 +14,24 @@ from binary_checks.model import GpuRequest, SnippetRequest
 from binary_checks.profile import Profile, load_profile, validate
 from fixtures.values import elf_file, wheel
 
-NAMES = sorted(
-    path.stem for path in (Path(binary_checks.__file__).parent / "profile" / "shipped").iterdir()
-)
-each = pytest.mark.parametrize("name", NAMES)
-
 
 def read(name: str) -> Profile:
     return validate(load_profile(name), find_checks())
 
 
-@each
-def test_a_shipped_profile_is_valid(name: str) -> None:
-    assert read(name).source == name
+SHIPPED = Path(binary_checks.__file__).parent / "profile" / "shipped"
 
 
-@each
-def test_its_programs_are_python(name: str) -> None:
-    requests = read(name).requests
-    snippets = requests.get(SnippetRequest, SnippetRequest())
-    gpu = requests.get(GpuRequest, GpuRequest())
+@pytest.mark.parametrize("name", sorted(path.stem for path in SHIPPED.iterdir()))
+def test_a_shipped_profile_is_valid_and_so_are_its_programs(name: str) -> None:
+    profile = read(name)
+    assert profile.source == name
+    snippets = profile.requests.get(SnippetRequest, SnippetRequest())
+    gpu = profile.requests.get(GpuRequest, GpuRequest())
     assert isinstance(snippets, SnippetRequest)
     assert isinstance(gpu, GpuRequest)
     for code in (*snippets.code.values(), *gpu.snippets.values()):
         assert ast.parse(code).body
-
-
-@each
-def test_what_it_says_of_a_snippet_names_one(name: str) -> None:
-    profile = read(name)
     table = profile.probes.get("snippets", {})
     prints = profile.options.get("snippet-fails", {}).get("prints", ())
     assert {*table.get("only", ()), *prints} <= table.get("code", {}).keys()

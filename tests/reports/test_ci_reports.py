@@ -101,22 +101,6 @@ def test_a_hostile_name_cannot_forge_a_command_or_a_property() -> None:
         assert_harmless(data)  # also if something unescapes it and prints it once more
 
 
-def test_the_job_summary_has_a_row_a_package_and_its_problems() -> None:
-    lines = written(
-        markdown.write_job_summary,
-        entry(Outcome.FAILED, problems=(BAD,), warnings=(MILD,), inspected=1),
-        entry(check="d", family="symbols", inspected=1),
-        entry(Outcome.NOT_APPLICABLE, check="e", family="windows"),
-        entry(Outcome.NOT_INSPECTED, check="f", family="gpu", reason="no driver"),
-        checks=(TEXT,),
-    ).splitlines()
-    assert lines[0] == "# binary_checks: 1 package: 1 unfit"
-    assert "| `demo-1.0.whl` |  | **unfit** | 2 | 1 | 1 | 0 |" in lines
-    assert "    c: demo-1.0.whl: demo/a.so: is 50% wrong, in fact" in lines
-    assert "**Fix:** mend it: now." in lines
-    assert "- `not inspected: f: no driver`" in lines
-
-
 def test_the_job_summary_is_no_larger_than_github_takes() -> None:
     many = tuple(
         Problem(sentence=f"is wrong in way {number} {'x' * 400}") for number in range(9000)
@@ -124,11 +108,3 @@ def test_the_job_summary_is_no_larger_than_github_takes() -> None:
     text = written(markdown.write_job_summary, entry(Outcome.FAILED, problems=many))
     assert 900_000 < len(text.encode()) <= 1 << 20
     assert text.endswith("`--report` writes the complete list.**\n")
-
-
-def test_hostile_names_are_inert_in_the_job_summary() -> None:
-    evil = Problem(path=EVIL, sentence=EVIL)
-    failed = entry(Outcome.FAILED, problems=(evil,))
-    text = written(markdown.write_job_summary, failed, complaints=(EVIL,))
-    for line in text.split("\n"):
-        assert_harmless(line)

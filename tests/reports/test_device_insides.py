@@ -42,6 +42,8 @@ def test_machine_code_stands_by_its_toolkit_with_the_driver_that_runs_it() -> No
     assert new.startswith(
         "  machine code of CUDA 13.2: 4 cubins for sm_90a, sm_100; runs on driver "
     )
+    *_, line = say(ObjectDetails(path="demo/lib.so", cubins=cubins("", 3, "sm_60")))
+    assert line == "  machine code of a toolkit that is not stated: 3 cubins for sm_60"
 
 
 def test_a_library_is_named_as_users_import_it() -> None:
@@ -52,11 +54,6 @@ def test_a_library_is_named_as_users_import_it() -> None:
     package = replace(wheel(objects=(elf_file(path),)), layout=layout)
     *_, title, _ = write_summary(package, details=DeviceDetails(objects=(item,)))
     assert title == "inside the device code of demo/lib.so:"
-
-
-def test_a_toolkit_that_is_not_stated_is_not_guessed() -> None:
-    *_, line = say(ObjectDetails(path="demo/lib.so", cubins=cubins("", 3, "sm_60")))
-    assert line == "  machine code of a toolkit that is not stated: 3 cubins for sm_60"
 
 
 def test_ptx_stands_by_its_version() -> None:
@@ -76,8 +73,3 @@ def test_what_was_not_read_and_what_is_broken_are_told_apart() -> None:
     *_, broken, unread = say(item)
     assert broken == "  broken: 1 entry at byte 0x40: cut"
     assert unread == "  not read: 3 entries, the first at byte 0x80: no library"
-
-
-def test_without_the_details_nothing_is_said_of_them() -> None:
-    package = wheel(objects=(elf_file("demo/lib.so"),))
-    assert not any("inside the device code" in line for line in write_summary(package))

@@ -63,13 +63,10 @@ def test_an_explanation_says_all_that_is_declared() -> None:
     ]
 
 
-def test_an_explanation_says_the_level_without_a_reason_too() -> None:
-    assert "**Level:** warning." in explain(adrift).splitlines()
-
-
-def test_an_explanation_says_what_is_off() -> None:
-    last = explain(adrift).splitlines()[-1]
-    assert last.endswith(
+def test_an_explanation_says_the_level_without_a_reason_too_and_what_is_off() -> None:
+    lines = explain(adrift).splitlines()
+    assert "**Level:** warning." in lines
+    assert lines[-1].endswith(
         "runs on `ElfFile`. Off until a profile enables it or sets one of its options."
     )
 

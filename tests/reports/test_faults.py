@@ -45,12 +45,6 @@ def test_a_library_that_77_objects_lack_is_one_line_with_a_count_and_the_first_t
     ]
 
 
-def test_two_files_are_both_named():
-    lines = problem_lines("c", "p.whl", [lacks("a.so"), lacks("b.so")])
-
-    assert list(lines) == ["c: p.whl: a.so: needs libdep.so.1 (and 1 more file: b.so)"]
-
-
 def test_problems_without_a_cause_are_grouped_where_their_sentences_are_equal():
     same = [Problem(path=path, sentence="is litter") for path in ("a.pyc", "b.pyc")]
     other = Problem(path="c.pyc", sentence="is stale")
@@ -70,9 +64,11 @@ def test_a_consequence_is_folded_under_the_check_that_says_it_best():
     unresolved = Problem(path="a.so", sentence="has 3 ...", cause=LOST, consequence=True)
 
     (fault,) = fold([said("dangling-symbol", unresolved), said("missing-library", lacks("a.so"))])
+    (alone,) = fold([said("dangling-symbol", unresolved)])
 
     assert fault.shown.check == "missing-library"
     assert fault.also() == "dangling-symbol"
+    assert (alone.shown.check, alone.folded) == ("dangling-symbol", ())
 
 
 def test_of_two_consequences_the_one_with_a_command_is_shown():
@@ -94,15 +90,6 @@ def test_an_error_is_never_folded_under_a_warning():
     assert fault.level is Level.ERROR
 
 
-def test_a_consequence_whose_leader_is_not_in_the_run_is_shown_itself():
-    unresolved = Problem(path="a.so", sentence="has 3 ...", cause=LOST, consequence=True)
-
-    (fault,) = fold([said("undefined-symbol", unresolved)])
-
-    assert fault.shown.check == "undefined-symbol"
-    assert fault.folded == ()
-
-
 def test_different_causes_are_different_faults_and_errors_come_first():
     litter = Problem(path="x.pyc", sentence="is litter", level=Level.WARNING)
 
@@ -119,12 +106,6 @@ def test_files_of_what_is_folded_are_counted():
     assert fault_line("p.whl", fault) == (
         "missing-library: p.whl: a.so: needs libdep.so.1 [also: undefined-symbol (3 files)]"
     )
-
-
-def test_a_warning_says_so_first():
-    (fault,) = fold([said("c", Problem(path="a", sentence="is litter", level=Level.WARNING))])
-
-    assert fault_line("p.whl", fault) == "warning: c: p.whl: a: is litter"
 
 
 def test_a_milder_group_of_the_same_check_is_folded_without_a_word():

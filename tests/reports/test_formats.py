@@ -74,21 +74,21 @@ def test_a_warning_is_a_line_that_says_so() -> None:
     assert lines[1] == "warning: c: demo-1.0.whl: demo/b.so: is unusual"
 
 
-def test_markdown_has_a_row_a_package_and_the_problems_as_code() -> None:
-    text = written(markdown, entry(Outcome.FAILED, problems=(OPT,)), checks=(TEXT,))
-    assert "| `demo-1.0.whl` | `1.0` | **unfit** | 1 | 1 | 0 | 0 |" in text.splitlines()
-    assert f"    {LINE}" in text.splitlines()
-    assert "**Fix:** mend it." in text.splitlines()
-
-
-def test_markdown_tells_warnings_accepted_problems_and_gaps_apart() -> None:
+def test_markdown_has_a_row_a_package_and_tells_problems_accepted_ones_and_gaps_apart() -> None:
     lines = written(
         markdown,
-        entry(Outcome.WARNED, warnings=(MILD,)),
+        entry(Outcome.FAILED, problems=(OPT,), warnings=(MILD,)),
         entry(Outcome.ACCEPTED, check="d", accepted=(Accepted(problem=OPT, reason="issue 7"),)),
         entry(Outcome.NOT_INSPECTED, check="e", reason="no driver"),
         entry(Outcome.ERROR, check="f", reason="no network"),
+        entry(Outcome.NOT_APPLICABLE, check="g"),
+        entry(check="h", family="symbols", inspected=1),
+        checks=(TEXT,),
     ).splitlines()
+    assert lines[0] == "# binary_checks: 1 package: 1 unfit"
+    assert "| `demo-1.0.whl` | `1.0` | **unfit** | 3 | 1 | 1 | 1 |" in lines
+    assert f"    {LINE}" in lines
+    assert "**Fix:** mend it." in lines
     assert "    warning: c: demo-1.0.whl: demo/b.so: is unusual" in lines
     assert "- `accepted: d: demo/a.so: search path /opt/lib (issue 7)`" in lines
     assert "- `not inspected: e: no driver`" in lines

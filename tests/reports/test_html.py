@@ -41,7 +41,6 @@ TEXT = CheckText(
 )
 BAD = Problem(path="demo/a.so", sentence="needs libgone.so.1, which nothing provides")
 EVIL = "\n\x1b[31m\u202e\"'><img src=x onerror=alert(1)></title></style><script>alert(1)</script>&"
-VOID = {"meta", "br", "path", "rect"}
 TAGS = {
     *("html", "head", "meta", "title", "style", "body", "header", "main", "nav", "section"),
     *("footer", "article", "details", "summary", "div", "span", "p", "h1", "h2", "h3", "h4", "b"),

@@ -33,8 +33,6 @@ from binary_checks.reports.html.templating import format_size, shorten
 from binary_checks.reports.html.treemap import Treemap, draw_treemap
 from fixtures.values import elf_file
 
-NUMBERS = st.integers(0, 14)
-
 
 def need(path: str, needed: str, resolved: str | None = None) -> Edge:
     rule = Rule.MISSING if resolved is None else Rule.RUNPATH

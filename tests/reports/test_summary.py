@@ -41,7 +41,8 @@ def test_the_table_shows_how_many_containers_have_an_architecture() -> None:
         device_code=(sass("sm_100", 3, 3000), sass("sm_75", 1, 1000)),
         device_containers=(group(1, "sm_100", "sm_75"), group(2, "sm_100")),
     )
-    *_, title, heading, older, newer = write_summary(wheel(objects=(library,)))
+    *above, title, heading, older, newer = write_summary(wheel(objects=(library,)))
+    assert under("GPU code", above) == ["sass sm_75, sm_100"]
     assert title == "device code of demo/lib.so: 4,000 bytes (98% of 4,096)"
     assert heading.split() == [
         *("architecture", "kind", "entries", "compressed", "containers", "bytes")
@@ -213,11 +214,6 @@ def test_of_visual_cpp_it_says_the_toolset() -> None:
     assert under("C++", write_summary(wheel(objects=(module,)))) == [
         "VCRUNTIME140.dll, Visual C++ 14.44"
     ]
-
-
-def test_the_gpu_code_is_summed_up_by_architecture() -> None:
-    library = elf_file("a.so", device_code=(sass("sm_100", 3, 3000), sass("sm_75", 1, 1000)))
-    assert under("GPU code", write_summary(wheel(objects=(library,)))) == ["sass sm_75, sm_100"]
 
 
 def test_a_package_without_objects_has_no_tag_and_needs_nothing() -> None:
