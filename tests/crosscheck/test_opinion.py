@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from dataclasses import replace
@@ -19,11 +20,11 @@ from binary_checks.errors import GatherError, Unavailable
 from binary_checks.gather.rereading import gather_opinion
 from binary_checks.model import Dependency, Format, SecondOpinion
 from binary_checks.sources.file import FileSource
-from binary_checks.sources.installed import find_installation
 from binary_checks.trees import TarTree
 from fixtures.build_conda import build_conda
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
+from fixtures.installation import find_site, install_by_hand
 from fixtures.samples import FOLDER, HEALTHY_WHEEL
 from fixtures.values import elf_file
 
@@ -88,16 +89,10 @@ def test_a_library_that_is_not_installed_is_missing_once(
     assert (missing.path, missing.library) == ("", "LIEF")
     assert missing.reason == "not installed; install binary-checks[crosscheck]"
     assert opinion.objects == 2
-
-
-def test_without_any_library_nothing_is_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    elf = TABLES[Format.ELF]
-    known = tuple(replace(each, distribution=f"no-{each.name}") for each in elf.libraries)
-    monkeypatch.setattr(opinions, "TABLES", {Format.ELF: replace(elf, libraries=known)})
+    none = tuple(replace(each, distribution=f"no-{each.name}") for each in elf.libraries)
+    monkeypatch.setattr(opinions, "TABLES", {Format.ELF: replace(elf, libraries=none)})
     with pytest.raises(Unavailable, match="unavailable: pyelftools: not installed"):
-        seek(build_wheel(tmp_path, members={"demo/a.so": build_elf()}))
+        seek(build_wheel(tmp_path, members=members))
 
 
 class Slow(Libraries):
@@ -140,18 +135,12 @@ def test_a_package_without_objects_has_nothing_to_ask_about(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("pyelftools_alone")
 def test_an_installed_package_is_read_where_it_lies(tmp_path: Path) -> None:
-    site, script = tmp_path / "lib/python3.11/site-packages", tmp_path / "bin/tool"
-    contents = {site / "demo/a.so": build_elf(soname="a.so"), script: build_elf(soname="tool")}
-    for path, content in contents.items():
-        path.parent.mkdir(parents=True)
-        path.write_bytes(content)
-    about = site / "demo-1.0.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
-    (about / "WHEEL").write_text("Wheel-Version: 1.0\nTag: py3-none-linux_x86_64\n")
-    (about / "RECORD").write_text("demo/a.so,,\n../../../bin/tool,,\n")
-    found = find_installation("demo", [site], tmp_path)
-    assert found is not None
+    site, script = find_site(tmp_path), tmp_path / "bin/tool"
+    script.parent.mkdir()
+    script.write_bytes(build_elf(soname="tool"))
+    wheel = build_wheel(tmp_path / "dist", members={"demo/a.so": build_elf(soname="a.so")})
+    row = Path(os.path.relpath(script, site)).as_posix()
+    found = install_by_hand(wheel, tmp_path, rows=[f"{row},,"])
     package = found.read(objects).package
     opinion = gather_opinion(package, found)
     assert (opinion.objects, opinion.disagreements, opinion.missing) == (2, (), ())

@@ -52,6 +52,9 @@ class HandMade(FreshPlace):
         return InstalledFolders(site_packages=find_site(self.folder), prefix=self.folder)
 
 
+Hand = type[HandMade]
+
+
 def runtime(folder: Path, version: str = "1.0", *names: str) -> Path:
     library = build_elf(soname="libx.so.1", exports=tuple(map(ElfSymbol, names)))
     members = {"x/libx.so.1": library}
@@ -100,7 +103,7 @@ def resolve(linkage: Linkage) -> str:
 
 
 def test_a_library_that_was_installed_beside_is_found_there_with_the_symbols_that_it_has(
-    tmp_path: Path, place: type[HandMade]
+    tmp_path: Path, place: Hand
 ) -> None:
     wheel = judged(tmp_path, "x_run", "x_lost")
     place.wheels = (wheel, runtime(tmp_path, "1.0", "x_run"))
@@ -111,7 +114,7 @@ def test_a_library_that_was_installed_beside_is_found_there_with_the_symbols_tha
     assert place.installs == 1
 
 
-def test_a_static_run_installs_nothing(tmp_path: Path, place: type[HandMade]) -> None:
+def test_a_static_run_installs_nothing(tmp_path: Path, place: Hand) -> None:
     wheel = judged(tmp_path)
     place.wheels = (wheel, runtime(tmp_path))
     linkage = link(wheel, static=True)
@@ -120,7 +123,7 @@ def test_a_static_run_installs_nothing(tmp_path: Path, place: type[HandMade]) ->
 
 
 def test_companions_that_answer_count_more_than_what_was_installed(
-    tmp_path: Path, place: type[HandMade]
+    tmp_path: Path, place: Hand
 ) -> None:
     wheel, given = judged(tmp_path, "x_run"), runtime(tmp_path / "given", "2.0", "x_run")
     place.wheels = (wheel, runtime(tmp_path, "1.0"))
@@ -129,9 +132,7 @@ def test_companions_that_answer_count_more_than_what_was_installed(
     assert linkage.unresolved == ()
 
 
-def test_where_installing_fails_the_answer_stays_open(
-    tmp_path: Path, place: type[HandMade]
-) -> None:
+def test_where_installing_fails_the_answer_stays_open(tmp_path: Path, place: Hand) -> None:
     place.broken = "the index is down"
     wheel = judged(tmp_path, "x_run")
     linkage = link(wheel)
@@ -141,7 +142,7 @@ def test_where_installing_fails_the_answer_stays_open(
 
 
 def test_a_package_given_in_a_version_that_does_not_fit_is_replaced_and_told_of(
-    tmp_path: Path, place: type[HandMade]
+    tmp_path: Path, place: Hand
 ) -> None:
     native = build_elf(needed=("libx.so.1",), runpath="$ORIGIN/../x", imports=(ElfSymbol("x_run"),))
     wheel = build_wheel(tmp_path / "dist", members={NATIVE: native}, requires=("x-runtime>=2",))
@@ -151,7 +152,7 @@ def test_a_package_given_in_a_version_that_does_not_fit_is_replaced_and_told_of(
     assert linkage.refused == ("x-runtime 1.0, where x-runtime>=2 is required",)
 
 
-def test_what_is_not_even_installed_is_missing(tmp_path: Path, place: type[HandMade]) -> None:
+def test_what_is_not_even_installed_is_missing(tmp_path: Path, place: Hand) -> None:
     wheel = judged(tmp_path)
     place.wheels = (wheel,)
     linkage = link(wheel)
@@ -173,7 +174,7 @@ def family(folder: Path, *, whole: bool) -> Path:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_family_of_an_installed_library_is_judged(
-    tmp_path: Path, place: type[HandMade], whole: bool
+    tmp_path: Path, place: Hand, whole: bool
 ) -> None:
     native = build_elf(needed=("libnvrtc.so.13",), runpath="$ORIGIN/../x")
     wheel = build_wheel(tmp_path, members={NATIVE: native}, requires=("nvidia-cuda-nvrtc",))

@@ -31,9 +31,15 @@ def torch(folder: Path, needed: Sequence[str] = (), requires: Sequence[str] = ()
     return build_wheel(folder, name="torch", version="2.0", members=members, requires=requires)
 
 
-def demo(folder: Path, init: str, *imports: str, tag: str = "cp311-cp311") -> Path:
+def demo(
+    folder: Path,
+    init: str,
+    *imports: str,
+    tag: str = "cp311-cp311",
+    needed: Sequence[str] = ("libc10.so",),
+) -> Path:
     native = build_elf(
-        needed=("libc10.so",),
+        needed=needed,
         exports=(ElfSymbol("PyInit__native"),),
         imports=tuple(map(ElfSymbol, imports)),
     )
@@ -106,9 +112,7 @@ def test_a_symbol_of_the_other_abi_is_found_in_what_is_imported(tmp_path: Path) 
 
 
 def test_what_lies_nowhere_is_an_error_whatever_the_code_says(tmp_path: Path) -> None:
-    native = build_elf(needed=("liblost.so",), exports=(ElfSymbol("PyInit__native"),))
-    members = {"demo/__init__.py": "import ctypes\nimport torch\n", NATIVE: native}
-    wheel = build_wheel(tmp_path / "dist", members=members)
+    wheel = demo(tmp_path / "dist", "import ctypes\nimport torch\n", needed=("liblost.so",))
     (problem,) = problems(wheel, torch(tmp_path))
     assert problem.startswith("missing-library: needs liblost.so")
 
@@ -130,11 +134,7 @@ SYMBOL = "_ZN3c103getERKSs"
 
 
 def lender(folder: Path, init: str) -> Path:
-    native = build_elf(
-        exports=(ElfSymbol("PyInit__native"),), imports=(ElfSymbol(SYMBOL), ElfSymbol("lost"))
-    )
-    members: dict[str, Any] = {"demo/__init__.py": init, NATIVE: native}
-    return build_wheel(folder, members=members, requires=("torch>=2",))
+    return demo(folder, init, SYMBOL, "lost", needed=())
 
 
 def test_symbols_that_a_given_wheel_lends_to_the_process_are_a_warning(tmp_path: Path) -> None:
@@ -219,12 +219,7 @@ def test_with_torch_alone_its_symbols_are_judged_without_cuda_s_wheels(
 
 
 def test_a_library_that_no_package_beside_would_bring_is_still_missing(tmp_path: Path) -> None:
-    native = build_elf(
-        needed=("libc10.so", "libother.so.1"), exports=(ElfSymbol("PyInit__native"),)
-    )
-    members: dict[str, Any] = {
-        "demo/__init__.py": "import torch\nfrom demo import _native\n",
-        NATIVE: native,
-    }
-    (line,) = judge_lines(build_wheel(tmp_path / "dist", members=members), cuda_torch(tmp_path))
+    init = "import torch\nfrom demo import _native\n"
+    wheel = demo(tmp_path / "dist", init, needed=("libc10.so", "libother.so.1"))
+    (line,) = judge_lines(wheel, cuda_torch(tmp_path))
     assert "needs libother.so.1, which neither the package, nor a given wheel" in line

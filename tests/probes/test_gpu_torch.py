@@ -299,43 +299,29 @@ def test_snippets_are_run_by_the_real_probe(
     assert report.untried == (("fft", "no FFT here"),)
 
 
-@pytest.mark.parametrize(("thorough", "asked"), [(True, [("vision",)]), (False, [])])
-def test_a_thorough_run_has_what_it_requires_beside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thorough: bool, asked: list[object]
+def test_a_thorough_run_has_what_it_requires_beside_or_takes_the_other_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
     monkeypatch.setattr(gpu_steps, "describe_host", lambda *asked: host)
     beside = build_wheel(tmp_path, name="vision", tags=PURE, members={"vision.py": ""})
     wheel = build_wheel(tmp_path, name="fake", tags=PURE, members={"fake.py": MODULE})
-    work = GpuRequest(
-        module=Code("fake"),
-        snippets={"own": Code("import vision")},
-        thorough=thorough,
-        requires=(Code("vision"),),
-    )
+    snippets = {"own": Code("import vision")}
+    usual = GpuRequest(module=Code("fake"), snippets=snippets, requires=(Code("vision"),))
+    thorough = replace(usual, thorough=True)
+    lacking = replace(thorough, requires=(Code("no-such-library"),))
     made: list[object] = []
     with open_offline(wheel, beside) as place:
         again = place.with_requirements
         monkeypatch.setattr(
             place, "with_requirements", lambda names: made.append(names) or again(names)
         )
-        report = use_gpu(place, place.wheel, work, CudaRequest())
-    assert made == asked
-    assert not thorough or report.steps[0].outcome is Ending.OK
-
-
-def test_what_cannot_be_had_beside_leaves_the_other_steps_to_be_taken(
-    environment: FilledPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    host = read_host(ProbeAnswer(answer=json.loads(HOST)), {})
-    monkeypatch.setattr(gpu_steps, "describe_host", lambda *asked: host)
-    work = GpuRequest(
-        module=Code("fake"),
-        snippets={"own": Code("1")},
-        thorough=True,
-        requires=(Code("no-such-library"),),
-    )
-    report = use_gpu(environment, environment.wheel, work, CudaRequest())
+        use_gpu(place, place.wheel, usual, CudaRequest())
+        assert made == []
+        report = use_gpu(place, place.wheel, thorough, CudaRequest())
+        assert (made, report.untried) == ([("vision",)], ())
+        assert report.steps[0].outcome is Ending.OK
+        report = use_gpu(place, place.wheel, lacking, CudaRequest())
     assert [step.outcome for step in report.steps] == [Ending.OK, Ending.OK]
     ((name, reason),) = report.untried
     assert name == "no-such-library"

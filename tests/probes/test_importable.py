@@ -20,28 +20,45 @@ def names(*paths: str, extensions: tuple[str, ...] = ()) -> tuple[str, ...]:
     return find_import_names(wheel(members=members, objects=objects), SUFFIXES)
 
 
-def test_packages_and_modules_at_the_top_level_are_imported() -> None:
-    assert names("demo/__init__.py", "demo/core.py", "single.py") == ("demo", "single")
+FAR = "/".join(["a"] * 1500)
+FOUND: dict[str, tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]] = {
+    "packages and modules at the top level": (
+        ("demo/__init__.py", "demo/core.py", "single.py"),
+        (),
+        ("demo", "single"),
+    ),
+    "extension modules at the top level": (
+        (),
+        ("_a.cpython-311-x86_64-linux-gnu.so", "_b.abi3.so", "_c.so"),
+        ("_a", "_b", "_c"),
+    ),
+    "a package that is compiled itself": (
+        ("demo/core.py",),
+        ("demo/__init__.cpython-311-x86_64-linux-gnu.so",),
+        ("demo",),
+    ),
+    "none of other interpreters": (
+        ("demo.py",),
+        ("_a.cpython-310-x86_64-linux-gnu.so",),
+        ("demo",),
+    ),
+    "the packages in a namespace": (
+        ("google/cloud/storage/__init__.py", "google/rpc/__init__.py", "google/setup.py"),
+        (),
+        ("google.cloud.storage", "google.rpc"),
+    ),
+    "packages far down a namespace": ((f"{FAR}/__init__.py",), (), (FAR.replace("/", "."),)),
+    "no name of 64000 characters": (("demo/__init__.py", "a/" * 30_000 + "x.py"), (), ("demo",)),
+    "no tests beside a package": (("demo.py", "tests/__init__.py"), (), ("demo",)),
+    "tests alone": (("tests/__init__.py",), (), ("tests",)),
+}
 
 
-def test_extension_modules_at_the_top_level_are_imported() -> None:
-    files = ("_a.cpython-311-x86_64-linux-gnu.so", "_b.abi3.so", "_c.so")
-    assert names(extensions=files) == ("_a", "_b", "_c")
-
-
-def test_a_package_may_be_compiled_itself() -> None:
-    init = "demo/__init__.cpython-311-x86_64-linux-gnu.so"
-    assert names("demo/core.py", extensions=(init,)) == ("demo",)
-
-
-def test_extension_modules_of_other_interpreters_are_not_imported() -> None:
-    other = "_a.cpython-310-x86_64-linux-gnu.so"
-    assert names("demo.py", extensions=(other,)) == ("demo",)
-
-
-def test_a_namespace_stands_for_the_packages_in_it() -> None:
-    paths = ("google/cloud/storage/__init__.py", "google/rpc/__init__.py", "google/setup.py")
-    assert names(*paths) == ("google.cloud.storage", "google.rpc")
+@pytest.mark.parametrize(("paths", "extensions", "found"), FOUND.values(), ids=FOUND)
+def test_what_a_user_would_import_is_found(
+    paths: tuple[str, ...], extensions: tuple[str, ...], found: tuple[str, ...]
+) -> None:
+    assert names(*paths, extensions=extensions) == found
 
 
 @pytest.mark.parametrize(
@@ -63,11 +80,6 @@ def test_what_no_import_finds_is_no_name(path: str) -> None:
         names(path)
 
 
-def test_tests_beside_a_package_are_left_aside_but_not_alone() -> None:
-    assert names("demo.py", "tests/__init__.py") == ("demo",)
-    assert names("tests/__init__.py") == ("tests",)
-
-
 def test_a_suffix_alone_makes_no_extension_module() -> None:
     files = [
         elf_file("demo/_cffi.abi3.so", exports=symbols("hash")),
@@ -81,13 +93,3 @@ def test_a_suffix_alone_makes_no_extension_module() -> None:
 def test_a_wheel_without_extension_modules_has_nothing_to_load() -> None:
     with pytest.raises(NotApplicable, match="no extension module"):
         find_extensions(wheel(objects=[elf_file("demo/libdep.so")]), SUFFIXES)
-
-
-def test_a_name_of_64000_characters_is_no_module() -> None:
-    deep = "a/" * 30_000 + "x.py"
-    assert names("demo/__init__.py", deep) == ("demo",)
-
-
-def test_packages_far_down_a_namespace_are_found() -> None:
-    far = "/".join(["a"] * 1500)
-    assert names(f"{far}/__init__.py") == (far.replace("/", "."),)

@@ -20,7 +20,6 @@ SNIPPETS = {
     "good": "import demo\nprint(demo.blas)\n",
     "wrong": "import demo\n\nassert demo.blas == 'openblas'",
     "deep": "import demo\ndemo.fail()",
-    "absent": "import nobody_has_this",
     "unsound": "x = 1\nif x\n",
     "exits_well": "import sys\nsys.exit(0)",
     "exits": "import sys\nsys.exit(4)",
@@ -79,12 +78,6 @@ def test_a_snippet_prints_and_ends(environment: FilledPlace) -> None:
             "deep",
             Ending.RAISED,
             "ValueError: mkl (demo/__init__.py:3) at line 2: demo.fail()",
-        ),
-        (
-            "absent",
-            Ending.RAISED,
-            "ModuleNotFoundError: No module named 'nobody_has_this' "
-            "at line 1: import nobody_has_this",
         ),
         ("exits", Ending.EXITED, "SystemExit(4) at line 2: sys.exit(4)"),
         ("leaves_quietly", Ending.EXITED, "exit status 0"),

@@ -77,6 +77,8 @@ def test_it_is_read_and_says_where_it_is_from(server: PackageIndex) -> None:
     assert (said.kind, said.index) == ("channel", f"{server.url}/channel/")
     assert said.sha256 == said.sha256_taken != ""
     assert said.asked == f"conda:{server.url}/channel::demo==1.0"
+    with examine(source) as examination:
+        assert examination.get(CondaPackage).version == "1.0"
 
 
 def test_a_file_that_is_another_than_the_channel_states_is_refused(
@@ -165,11 +167,6 @@ def test_a_run_judges_what_a_channel_has(
     )
     alone = pytester.run(*command, f"{name}::unreadable-member", "--binary-for", TARGET)
     alone.assert_outcomes(passed=1)
-
-
-def test_the_api_takes_it_too(channel: Path) -> None:
-    with examine(find(f"conda:{channel}::demo==1.0")) as examination:
-        assert examination.get(CondaPackage).version == "1.0"
 
 
 @pytest.mark.parametrize("secret", ["user:secret@h/c", "h/t/secret/c"])

@@ -33,12 +33,17 @@ on_windows = partial(find, system="windows")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_supported_python_exports_the_core_of_the_c_api(version: tuple[int, int]) -> None:
+def test_every_supported_python_exports_the_c_api_and_nearly_all_of_the_stable_abi_of_its_time(
+    version: tuple[int, int],
+) -> None:
     found = find(version)
     assert (found.implementation, found.version) == ("cpython", version)
     assert {"PyModule_Create2", "PyErr_SetString", "_Py_NoneStruct"} <= found.exports
     assert not {name for name in found.exports if name.startswith("PyInit_")}
     assert not {"", "stderr", "_edata"} & found.exports
+    due = {name for name, added in stable_abi().items() if added <= version}
+    # Missing symbols are for Windows or debug builds, or depend on a build option.
+    assert len(due - found.exports) < 30
 
 
 @pytest.mark.parametrize(
@@ -72,9 +77,7 @@ def test_a_free_threaded_build_has_functions_of_its_own(version: tuple[int, int]
     own = {"PyUnstable_Module_SetGIL", "_Py_DecRefShared", "_Py_MergeZeroLocalRefcount"}
     assert own <= found.exports - find(version).exports
     assert {"PyModule_Create2", "_Py_Dealloc"} <= found.exports
-
-
-def test_a_free_threaded_build_of_3_14_lacks_the_jit_compiler() -> None:
+    # the JIT compiler
     lacking = find((3, 14)).exports - find((3, 14), free_threaded=True).exports
     assert "_Py_Executors_InvalidateAll" in lacking
 
@@ -130,15 +133,6 @@ def test_the_stable_abi_is_that_of_abi3info() -> None:
     assert stable_abi() == {m.symbol.name: (m.added.major, m.added.minor) for m in members}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_a_python_exports_nearly_all_of_the_stable_abi_of_its_time(
-    version: tuple[int, int],
-) -> None:
-    due = {name for name, added in stable_abi().items() if added <= version}
-    # Missing symbols are for Windows or debug builds, or depend on a build option.
-    assert len(due - find(version).exports) < 30
-
-
 # A Python on Windows has DLLs next to python.exe, with the exports of python.org's builds.
 
 
@@ -151,6 +145,11 @@ def test_beside_python_lie_its_own_libraries_and_the_runtime(version: tuple[int,
     assert {"PyModule_Create2", "PyErr_SetFromWindowsErr", "_Py_NoneStruct"} <= found.exports
     assert {"memcpy", "__CxxFrameHandler3"} <= found.libraries["vcruntime140.dll"]
     assert "__CxxFrameHandler4" in found.libraries["vcruntime140_1.dll"]
+    shared = found.libraries["python3.dll"]
+    assert {"PyArg_ParseTuple", "PyModule_Create2"} <= shared
+    assert ("PyModule_AddType" in shared) == (version >= (3, 10))
+    assert ("PyObject_Vectorcall" in shared) == (version >= (3, 12))
+    assert "PyCode_New" not in shared
 
 
 def test_what_is_in_the_folder_of_standard_modules_is_not_beside_python() -> None:
@@ -163,15 +162,6 @@ def test_what_is_in_the_folder_of_standard_modules_is_not_beside_python() -> Non
 def test_there_is_no_fork_on_windows() -> None:
     assert "PyOS_AfterFork_Child" in find((3, 12)).exports - on_windows((3, 12)).exports
     assert "PyOS_AfterFork_Child" not in on_windows((3, 15)).libraries["python3.dll"]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_stable_library_has_the_stable_functions_of_its_time(version: tuple[int, int]) -> None:
-    shared = on_windows(version).libraries["python3.dll"]
-    assert {"PyArg_ParseTuple", "PyModule_Create2"} <= shared
-    assert ("PyModule_AddType" in shared) == (version >= (3, 10))
-    assert ("PyObject_Vectorcall" in shared) == (version >= (3, 12))
-    assert "PyCode_New" not in shared
 
 
 @pytest.mark.parametrize("version", [(3, 14), (3, 15)])
