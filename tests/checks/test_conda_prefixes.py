@@ -54,9 +54,6 @@ def test_short_placeholder_is_quiet_on_255_bytes_and_on_text(tmp_path: Path) -> 
     assert problems(short_placeholder(package(tmp_path, "lib/x.bin", DATA, "binary"))) == []
     short = package(tmp_path, "lib/x.pc", "prefix=/opt/x\n", "text", prefix="/opt/x")
     assert problems(short_placeholder(short)) == []
-
-
-def test_placeholder_checks_do_not_apply_where_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(NotApplicable, match="no file of it has a placeholder"):
         list(short_placeholder(package(tmp_path, "lib/x.txt", "x")))
 
@@ -82,27 +79,26 @@ def test_placeholder_without_room_fires_where_no_nul_ends_the_text(
 ) -> None:
     item = package(tmp_path, "lib/x.bin", b"\0" + PREFIX.encode() + behind, "binary")
     assert problems(placeholder_without_room(item)) == [("lib/x.bin", Level.ERROR)]
+    of_c = package(tmp_path, "lib/x.bin", DATA, "binary")
+    assert problems(placeholder_without_room(of_c)) == []
 
 
-def test_placeholder_without_room_is_quiet_on_texts_of_c(tmp_path: Path) -> None:
-    item = package(tmp_path, "lib/x.bin", DATA, "binary")
-    assert problems(placeholder_without_room(item)) == []
+OBJECT = build_elf(runpath=f"{PREFIX}/lib")
 
 
-def test_text_placeholder_in_an_object_fires(tmp_path: Path) -> None:
-    item = package(tmp_path, "lib/x.so", build_elf(runpath=f"{PREFIX}/lib"), "text")
-    assert problems(text_placeholder_in_binary(item)) == [("lib/x.so", Level.ERROR)]
-
-
-def test_text_placeholder_in_other_binary_data_is_a_warning(tmp_path: Path) -> None:
-    item = package(tmp_path, "lib/x.bin", DATA, "text")
-    assert problems(text_placeholder_in_binary(item)) == [("lib/x.bin", Level.WARNING)]
-
-
-def test_text_placeholder_is_quiet_on_text_and_on_binary_mode(tmp_path: Path) -> None:
-    assert problems(text_placeholder_in_binary(package(tmp_path, "lib/x.pc", TEXT, "text"))) == []
-    item = package(tmp_path, "lib/x.so", build_elf(runpath=f"{PREFIX}/lib"), "binary")
-    assert problems(text_placeholder_in_binary(item)) == []
+@pytest.mark.parametrize(
+    ("path", "content", "mode", "found"),
+    [
+        ("lib/x.so", OBJECT, "text", [("lib/x.so", Level.ERROR)]),
+        ("lib/x.bin", DATA, "text", [("lib/x.bin", Level.WARNING)]),
+        ("lib/x.pc", TEXT, "text", []),
+        ("lib/x.so", OBJECT, "binary", []),
+    ],
+)
+def test_text_placeholder_in_binary_data_fires(
+    tmp_path: Path, path: str, content: Any, mode: str, found: list[tuple[str, Level]]
+) -> None:
+    assert problems(text_placeholder_in_binary(package(tmp_path, path, content, mode))) == found
 
 
 @pytest.mark.parametrize(
@@ -123,11 +119,10 @@ def test_a_long_path_is_shown_by_its_beginning_and_its_end(tmp_path: Path) -> No
     assert f"has the path {PREFIX[:38]}...{f'{PREFIX}/lib'[-59:]}, which" in found.sentence
 
 
-def test_unlisted_placeholder_is_quiet_on_what_is_listed_and_on_bytecode(tmp_path: Path) -> None:
+def test_unlisted_placeholder_is_quiet_on_what_is_listed_on_bytecode_and_for_windows(
+    tmp_path: Path,
+) -> None:
     assert problems(unlisted_placeholder(package(tmp_path, "bin/x", TEXT, "text"))) == []
     assert problems(unlisted_placeholder(package(tmp_path, "lib/x.pyc", DATA))) == []
-
-
-def test_unlisted_placeholder_is_quiet_on_binary_files_for_windows(tmp_path: Path) -> None:
     item = package(tmp_path, "Library/bin/x.bin", DATA, subdir="win-64")
     assert problems(unlisted_placeholder(item)) == []

@@ -20,6 +20,8 @@ def disagreement(fact: str) -> Disagreement:
 def test_readers_that_agree_are_a_note() -> None:
     sentence = "1,200 facts of 3 objects read the same in LIEF 1.0.0, pefile 2024.8.26"
     assert list(readers_disagree(AGREED, wheel())) == [Note(sentence=sentence)]
+    with pytest.raises(NotApplicable, match="no ELF, Mach-O or PE object in the package"):
+        list(readers_disagree(SecondOpinion(), wheel()))
 
 
 def test_a_disagreement_is_an_error_that_names_both_answers() -> None:
@@ -47,8 +49,3 @@ def test_a_fact_that_a_library_does_not_know_of_a_file_is_a_note() -> None:
     opinion = SecondOpinion(objects=1, compared=1, libraries=("LIEF 1.0.0",), missing=(gap,))
     first, _ = readers_disagree(opinion, wheel())
     assert first == Note(path="demo/a.so", sentence="pyelftools 0.33 on imports: why")
-
-
-def test_a_package_without_objects_is_not_compared() -> None:
-    with pytest.raises(NotApplicable, match="no ELF, Mach-O or PE object in the package"):
-        list(readers_disagree(SecondOpinion(), wheel()))

@@ -30,10 +30,6 @@ def test_a_description_that_does_not_render(tmp_path: Path) -> None:
     assert problem.level is Level.ERROR
     assert problem.sentence.startswith("the description does not render: line ")
     assert "nonsense" in problem.sentence
-
-
-def test_a_description_that_renders(tmp_path: Path) -> None:
-    pytest.importorskip("readme_renderer")
     assert render(tmp_path, "Title\n=====\n\nText.\n") == []
 
 

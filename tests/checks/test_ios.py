@@ -65,23 +65,19 @@ def test_devices_and_simulators_are_different_platforms(
     assert found == [] if fits else isinstance(found[0], Problem)
 
 
-def test_old_simulators_on_intel_state_the_platform_of_devices() -> None:
-    item = module(platforms=("ios",), architecture="x86_64")
-    assert list(not_for_ios(item, ios(INTEL))) == []
-
-
-def test_an_object_without_platform_is_not_inspected() -> None:
+def test_no_platform_that_of_old_simulators_and_other_systems_are_no_faults() -> None:
+    intel = module(platforms=("ios",), architecture="x86_64")  # old simulators state this
+    assert list(not_for_ios(intel, ios(INTEL))) == []
     assert only(NotInspected, not_for_ios(module(platforms=()), ios(DEVICE)))
+    with pytest.raises(NotApplicable, match="no tag is for iOS"):
+        list(not_for_ios(module(), TargetSystem(name="macosx_11_0_arm64", system="macos")))
 
 
 def test_a_newer_ios_than_the_tag_is_named() -> None:
     problem = only(Problem, minimum_ios_above_tag(module(minimum_os="15.0"), ios(DEVICE)))
     assert problem.sentence == f"is built for iOS 15.0, but {DEVICE} promises 13.0"
     assert list(minimum_ios_above_tag(module(minimum_os="13.0"), ios(DEVICE))) == []
-
-
-def test_no_simulator_on_arm_is_older_than_ios_14() -> None:
-    """cffi 2.1.1 is built for 14.0, and its tag is ios_13_0_arm64_iphonesimulator."""
+    # cffi 2.1.1 is built for 14.0: no simulator on ARM is older, whatever the tag says
     item = module(sdk="iphonesimulator", minimum_os="14.0")
     assert list(minimum_ios_above_tag(item, ios(SIMULATOR))) == []
 
@@ -91,11 +87,6 @@ def test_python_and_the_system_are_there_and_others_are_unknown() -> None:
     assert only(NotInspected, missing_library(linkage, package))
     with pytest.raises(NotApplicable):
         list(libpython_linked(linkage, package))
-
-
-def test_other_systems_are_left_out() -> None:
-    with pytest.raises(NotApplicable, match="no tag is for iOS"):
-        list(not_for_ios(module(), TargetSystem(name="macosx_11_0_arm64", system="macos")))
 
 
 @pytest.mark.parametrize(

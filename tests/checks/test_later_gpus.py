@@ -89,22 +89,16 @@ def test_a_library_that_does_not_start_proves_nothing() -> None:
     ]
 
 
-def test_ptx_that_cannot_be_read_is_not_inspected() -> None:
+def test_ptx_that_cannot_be_read_or_is_beyond_the_budget_is_not_inspected() -> None:
     unread = UnreadDeviceCode(offset=64, count=2, reason="its LZ4 block is broken", broken=True)
     sample = PtxTexts(found=2, size=9, unread=(("demo/lib.so", unread),))
+    sentence = "2 PTX texts, first at offset 64: its LZ4 block is broken"
     assert [*ptx_assembly_fails(report(), sample)] == [
-        NotInspected(
-            path="demo/lib.so",
-            sentence="2 PTX texts, first at offset 64: its LZ4 block is broken",
-        )
+        NotInspected(path="demo/lib.so", sentence=sentence)
     ]
-
-
-def test_ptx_beyond_the_budget_is_not_inspected() -> None:
+    lack = "none of 2 PTX texts (90.0 MB) is small enough; raise bytes in [probes.ptx]"
     assert [*ptx_assembly_fails(report(), PtxTexts(found=2, size=90_000_000))] == [
-        NotInspected(
-            sentence="none of 2 PTX texts (90.0 MB) is small enough; raise bytes in [probes.ptx]"
-        )
+        NotInspected(sentence=lack)
     ]
 
 

@@ -45,14 +45,9 @@ def test_a_loader_that_users_do_not_have_is_a_problem(interpreter: str, whose: s
     assert problem.level is Level.ERROR
     assert problem.sentence.startswith(f"is to be started by {whose} {interpreter}, which ")
     assert problem.command == f"patchelf --set-interpreter {OF_GLIBC} {{path}}"
-
-
-def test_no_command_is_offered_for_a_path_that_the_unpacked_wheel_does_not_have() -> None:
-    assert only(Problem, judge(program(NIX, path="../../../bin/tool"))).command == ""
-
-
-def test_it_is_a_warning_if_no_import_reaches_the_program() -> None:
-    tool = program(NIX)
+    outside = program(interpreter, path="../../../bin/tool")  # the unpacked wheel has no such path
+    assert only(Problem, judge(outside)).command == ""
+    tool = program(interpreter)  # no import reaches it
     assert only(Problem, judge(tool, idle=tool.path)).level is Level.WARNING
 
 

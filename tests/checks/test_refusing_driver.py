@@ -58,9 +58,6 @@ def test_driver_refusal_fatal_fires_on_a_bad_end_after_all_was_answered() -> Non
     ended = RefusedAnswers(state="driver-mismatch", step=step, answers=honest())
     expected = f"{MISMATCH}, import demo succeeds, and the process crashes: SIGABRT"
     assert say(driver_refusal_fatal(report(ended))) == [expected]
-
-
-def test_driver_refusal_fatal_is_quiet_on_a_clean_end() -> None:
     assert list(driver_refusal_fatal(report(refused(*honest())))) == []
 
 
@@ -108,8 +105,5 @@ def test_a_question_that_was_not_reached_is_a_gap() -> None:
     reasons = [str(gap) for gap in driver_refusal_misreported(report(dead), ASKED)]
     assert len(reasons) == 3
     assert all("the process ended after import demo" in reason for reason in reasons)
-
-
-def test_nothing_is_asked_that_the_profile_has_no_words_for() -> None:
     with pytest.raises(NotApplicable, match="has no expression for it"):
         list(driver_refusal_misreported(report(), CudaRequest()))
