@@ -28,7 +28,7 @@ from fixtures.build_conda import build_conda
 from fixtures.build_wheel import build_wheel
 from fixtures.fleet.object_store import BUCKET, ObjectStore
 from tests.fleet.artifacts.made_artifacts import make_artifact
-from tests.fleet.artifacts.publishing import publish, read_package
+from tests.fleet.artifacts.publishing import publish
 
 WRONG = ": its bytes do not match its name"
 
@@ -78,8 +78,7 @@ def test_a_repository_that_is_sound_has_no_fault(
 
 def test_an_artifact_in_no_channel_is_verified_too(kept: Store, tmp_path: Path) -> None:
     other = build_wheel(tmp_path / "dist", name="other", tags=("py3-none-any",))
-    artifact, incoming = read_package(other)
-    keep_artifact(kept, artifact, incoming)
+    (artifact,) = publish(kept, "", other)
     put(kept, artifact.object_name, b"other bytes")
     assert find(kept, "release") == []
     (fault,) = find(kept)
