@@ -38,31 +38,26 @@ def origin_of(folder: Path, given: dict[str, str], **environment: str) -> dict[s
     return {name: each for name, each in found.items() if name != "commit"}
 
 
-def test_the_option_says_it(tmp_path: Path) -> None:
-    assert chosen(tmp_path, A.upper()) == AxisValue(A, "--commit")
-
-
 @pytest.mark.parametrize(
-    "name", ["GITHUB_SHA", "CI_COMMIT_SHA", "CIRCLE_SHA1", "BUILD_SOURCEVERSION", "GIT_COMMIT"]
+    ("given", "package", "environment", "stated"),
+    [
+        (A.upper(), "", {}, "--commit"),
+        ("", "", {"GITHUB_SHA": A}, "GITHUB_SHA"),
+        ("", "", {"CI_COMMIT_SHA": A}, "CI_COMMIT_SHA"),
+        ("", "", {"CIRCLE_SHA1": A}, "CIRCLE_SHA1"),
+        ("", "", {"BUILD_SOURCEVERSION": A}, "BUILD_SOURCEVERSION"),
+        ("", "", {"GIT_COMMIT": A}, "GIT_COMMIT"),
+        ("", "", {"GIT_COMMIT": A, "GITHUB_SHA": A}, "GITHUB_SHA"),  # the first that agrees
+        ("", "", {"BUILD_SOURCEVERSION": "4711", "GIT_COMMIT": A}, "GIT_COMMIT"),
+        ("", A, {}, f"{STATED} of the package"),
+        (A, "aaaaaaa", {}, "--commit"),  # an abbreviation agrees with what it stands for
+    ],
 )
-def test_the_variable_of_a_ci_system_says_it(tmp_path: Path, name: str) -> None:
-    assert chosen(tmp_path, **{name: A}) == AxisValue(A, name)
-
-
-def test_the_first_of_several_variables_that_agree_is_named(tmp_path: Path) -> None:
-    assert chosen(tmp_path, GIT_COMMIT=A, GITHUB_SHA=A) == AxisValue(A, "GITHUB_SHA")
-
-
-def test_a_number_of_another_system_is_no_commit(tmp_path: Path) -> None:
-    assert chosen(tmp_path, BUILD_SOURCEVERSION="4711", GIT_COMMIT=A).evidence == "GIT_COMMIT"
-
-
-def test_the_package_says_it_itself(tmp_path: Path) -> None:
-    assert chosen(tmp_path, package=((STATED, A),)) == AxisValue(A, f"{STATED} of the package")
-
-
-def test_an_abbreviation_agrees_with_what_it_stands_for(tmp_path: Path) -> None:
-    assert chosen(tmp_path, A, package=((STATED, "aaaaaaa"),)).value == A
+def test_the_option_a_ci_system_or_the_package_itself_says_it(
+    tmp_path: Path, given: str, package: str, environment: dict[str, str], stated: str
+) -> None:
+    itself = ((STATED, package),) if package else ()
+    assert chosen(tmp_path, given, itself, **environment) == AxisValue(A, stated)
 
 
 @pytest.mark.parametrize(

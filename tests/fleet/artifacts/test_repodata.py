@@ -44,7 +44,7 @@ def read(index: DerivedIndex, subdir: str) -> dict[str, Any]:
     return found
 
 
-def test_a_subdir_lists_its_packages_with_hash_and_size() -> None:
+def test_a_subdir_lists_its_packages_with_hash_and_size_and_they_lie_beside_it() -> None:
     found = index_of(conda())
     assert read(found, "linux-64") == {
         "info": {"subdir": "linux-64"},
@@ -53,10 +53,10 @@ def test_a_subdir_lists_its_packages_with_hash_and_size() -> None:
         "removed": [],
         "repodata_version": 1,
     }
-
-
-def test_noarch_is_always_there() -> None:
-    assert read(index_of(conda()), "noarch")["packages.conda"] == {}
+    assert read(found, "noarch")["packages.conda"] == {}  # it is always there
+    (pair,) = found.files.items()
+    assert pair[0] == "conda/release/linux-64/demo-1.0-h0_0.conda"
+    assert pair[1].source == f"files/demo/linux-64/{1:064x}/demo-1.0-h0_0.conda"
 
 
 def test_the_two_formats_stand_in_their_tables() -> None:
@@ -65,20 +65,10 @@ def test_the_two_formats_stand_in_their_tables() -> None:
     assert list(found["packages.conda"]) == ["demo-1.0-h0_0.conda"]
 
 
-def test_a_package_lies_beside_its_index() -> None:
-    (pair,) = index_of(conda()).files.items()
-    assert pair[0] == "conda/release/linux-64/demo-1.0-h0_0.conda"
-    assert pair[1].source == f"files/demo/linux-64/{1:064x}/demo-1.0-h0_0.conda"
-
-
 def test_one_file_name_may_stand_in_two_subdirs() -> None:
     found = index_of(conda(1, "linux-64"), conda(2, "osx-arm64"))
     assert found.faults == ()
     assert {name.split("/")[2] for name in found.files} == {"linux-64", "osx-arm64"}
-
-
-def test_a_channel_without_conda_packages_has_no_conda_index() -> None:
-    assert not any(name.startswith("conda/") for name in index_of().pages)
 
 
 def test_a_package_that_was_withdrawn_is_removed_and_still_lies_there() -> None:
@@ -90,17 +80,14 @@ def test_a_package_that_was_withdrawn_is_removed_and_still_lies_there() -> None:
     assert found.faults == ()
 
 
-def test_what_no_solver_reads_is_left_out_of_a_record() -> None:
-    found = read(index_of(conda(secret="x" * 1000, md5=3)), "linux-64")
-    assert "secret" not in json.dumps(found)
-    assert "md5" not in json.dumps(found)
-
-
-def test_a_record_never_says_another_hash_size_or_subdir_than_the_store() -> None:
-    found = read(index_of(conda(sha256="f" * 64, size=1, url="https://evil")), "linux-64")
+def test_a_record_has_what_solvers_read_and_hash_and_size_are_those_of_the_store() -> None:
+    said = {"secret": "x" * 1000, "md5": 3, "sha256": "f" * 64, "size": 1, "url": "https://evil"}
+    found = read(index_of(conda(**said)), "linux-64")
     record = found["packages.conda"]["demo-1.0-h0_0.conda"]
     assert (record["sha256"], record["size"]) == (f"{1:064x}", 10)
     assert "url" not in record
+    assert "secret" not in json.dumps(found)
+    assert "md5" not in json.dumps(found)
 
 
 @pytest.mark.parametrize(

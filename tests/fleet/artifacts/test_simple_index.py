@@ -17,7 +17,7 @@ from binary_checks.fleet.artifacts import (
     format_upload_time,
     parse_upload_time,
 )
-from binary_checks.indexes.simple_page import ListedFile, read_page
+from binary_checks.indexes.simple_page import ListedFile, metadata_url, read_page
 from binary_checks.web.transport import WebAnswer
 from tests.fleet.artifacts.made_artifacts import index_members
 
@@ -63,7 +63,7 @@ def links(index: DerivedIndex, name: str) -> list[dict[str, str | None]]:
 PAGE, DATA = "simple/release/demo/index.html", "simple/release/demo/index.json"
 
 
-def test_a_page_names_every_file_with_its_hash_and_where_it_lies() -> None:
+def test_a_page_names_every_file_with_its_hash_and_where_it_and_its_metadata_lie() -> None:
     demo = wheel(
         "demo-1.0+cpu-py3-none-any.whl", requires_python=">=3.9,<4", metadata_sha256="a" * 64
     )
@@ -75,6 +75,8 @@ def test_a_page_names_every_file_with_its_hash_and_where_it_lies() -> None:
         "data-core-metadata": f"sha256={'a' * 64}",
         "data-dist-info-metadata": f"sha256={'a' * 64}",
     }
+    (found,) = read(index_of(demo), PAGE)
+    assert unquote(metadata_url(found.url)) == TOP + demo.metadata_name
 
 
 def test_the_same_is_said_as_json() -> None:
@@ -123,14 +125,6 @@ def test_both_pages_say_the_same_to_our_own_reader() -> None:
         assert unquote(one.url).endswith(one.file_name)
 
 
-def test_metadata_is_reachable_beside_the_file() -> None:
-    from binary_checks.indexes.simple_page import metadata_url
-
-    demo = wheel("demo-1.0+cpu-py3-none-any.whl", metadata_sha256="b" * 64)
-    (found,) = read(index_of(demo), PAGE)
-    assert unquote(metadata_url(found.url)) == TOP + demo.metadata_name
-
-
 def test_the_list_of_projects_leads_to_their_pages() -> None:
     found = index_of(wheel("demo-1.0-py3-none-any.whl"), wheel("my_lib-2.0-py3-none-any.whl", 2))
     root = "simple/release/index.html"
@@ -157,18 +151,11 @@ def test_one_page_has_the_files_of_all_projects() -> None:
     }
 
 
-def test_a_base_stands_before_every_link() -> None:
-    found = index_of(wheel(), base="https://cdn.example.org/s/")
-    assert links(found, PAGE)[0]["href"] == (
-        f"https://cdn.example.org/s/files/demo/{wheel().sha256}/demo-1.0-py3-none-any.whl"
-        f"#sha256={wheel().sha256}"
-    )
-
-
 def test_a_channel_without_members_has_pages_that_say_so() -> None:
     found = index_of()
     assert links(found, "simple/release/index.html") == []
     assert json.loads(found.pages["simple/release/index.json"])["projects"] == []
+    assert not any(name.startswith("conda/") for name in found.pages)
     assert found.faults == ()
 
 
