@@ -102,6 +102,9 @@ def test_only_the_commits_of_a_project_are_shown_where_that_is_asked(store: Stor
     push_builds(store, A, {"3.12": "P"})
     assert read(store, project="demo").commits
     assert not read(store, project="other").commits
+    made = draw(read(store, project="other"))
+    assert not [name for name in made if name.startswith(("commit", "pull"))]
+    assert b"commits.html" not in made["index.html"]
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_shown(store: Store) -> None:
@@ -141,12 +144,6 @@ def test_the_page_of_a_cell_links_to_the_commit_of_its_package(store: Store) -> 
     push_builds(store, A, {"3.12": "?"}, sha256={"3.12": "a" * 64})
     made = dict(make_site(found, nothing, commits=read(store, found)))
     assert f"../commits/{A}.html" in Reader(made["cells/demo-linux.html"]).links
-
-
-def test_a_site_without_commits_has_none_of_these_pages(store: Store) -> None:
-    made = draw(read(store))
-    assert not [name for name in made if name.startswith(("commit", "pull"))]
-    assert b"commits.html" not in made["index.html"]
 
 
 def test_what_verdicts_say_stays_text(store: Store) -> None:

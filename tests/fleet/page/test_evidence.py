@@ -14,34 +14,25 @@ def log(tmp_path: Path) -> Path:
     return tmp_path / "x.log"
 
 
-def test_a_short_log_is_shown_whole(log: Path) -> None:
+def test_a_short_log_is_shown_whole_without_colours_and_progress_bars(log: Path) -> None:
     log.write_bytes(b"one\r\n\ttwo\n\nthree\n")
     assert read_tail(log) == (("one", "        two", "", "three"), False)
-
-
-def test_an_empty_log_has_no_lines(log: Path) -> None:
     log.write_bytes(b"\n \n")
     assert read_tail(log) == ((), False)
+    log.write_bytes(b"\x1b[1;31mfailed\x1b[0m \x1b]0;title\x07here\n 10%\r 50%\r100% done\n")
+    assert read_tail(log)[0] == ("failed here", "100% done")
 
 
-def test_of_a_long_log_the_last_lines_are_shown(log: Path) -> None:
+def test_of_a_long_log_the_last_lines_are_shown_and_of_an_endless_line_a_part(log: Path) -> None:
     log.write_text("".join(f"line {number}\n" for number in range(100_000)))
     lines, is_cut = read_tail(log)
     assert is_cut
     assert len(lines) == 80
     assert lines[-1] == "line 99999"
-
-
-def test_one_endless_line_is_cut(log: Path) -> None:
     log.write_bytes(b"x" * 10_000_000)
     ((line,), is_cut) = read_tail(log)
     assert is_cut
     assert len(line) <= 400
-
-
-def test_colours_and_progress_bars_are_left_out(log: Path) -> None:
-    log.write_bytes(b"\x1b[1;31mfailed\x1b[0m \x1b]0;title\x07here\n 10%\r 50%\r100% done\n")
-    assert read_tail(log)[0] == ("failed here", "100% done")
 
 
 def test_any_bytes_are_shown_and_drive_nothing(log: Path) -> None:

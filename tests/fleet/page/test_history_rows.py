@@ -31,17 +31,19 @@ def test_the_cells_with_the_latest_trouble_come_first() -> None:
     assert [row["cell"] for row in found.ask("tonight")] == cells[:3]
 
 
-def test_a_state_that_nobody_knows_is_of_a_newer_version() -> None:
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"state": "teleported"}, "a-1: state 'teleported': unknown to this version"),
+        ({"night": None}, "unknown to this version"),
+        ({"cell": None}, "unknown to this version"),
+    ],
+)
+def test_a_row_with_an_unknown_state_or_without_a_night_or_a_cell_is_of_a_newer_version(
+    values: dict[str, object], said: str
+) -> None:
     found = history({"a-1": "·"})
     require_known_states(found.connection)
-    update(found, state="teleported")
-    with pytest.raises(StoreError, match="a-1: state 'teleported': unknown to this version"):
-        require_known_states(found.connection)
-
-
-@pytest.mark.parametrize("lacks", ["night", "cell"])
-def test_a_row_without_a_night_or_a_cell_is_an_error(lacks: str) -> None:
-    found = history({"a-1": "·"})
-    update(found, **{lacks: None})
-    with pytest.raises(StoreError, match="unknown to this version"):
+    update(found, **values)
+    with pytest.raises(StoreError, match=said):
         require_known_states(found.connection)

@@ -46,12 +46,19 @@ def site(nights: Nights, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_cell_has_a_page_and_a_badge(nights: Nights, site: Path) -> None:
+def test_every_cell_has_a_page_and_a_badge_and_the_index_says_what_the_store_knows(
+    nights: Nights, site: Path
+) -> None:
     cells = {cell.id for cell in nights.cells}
     assert {path.stem for path in (site / "cells").iterdir()} == cells
     assert {path.stem for path in (site / "badges" / "cells").iterdir()} == cells
     projects = {cell.project for cell in nights.cells}
     assert {path.stem for path in (site / "badges" / "projects").iterdir()} == projects
+    page = read(site / "index.html")
+    states = nights.states[nights.tonight]
+    for state in CellState:
+        number = [*states.values()].count(state)
+        assert (f"<b>{number}</b> {state.value}" in page) == bool(number), state
 
 
 def test_the_page_of_a_broken_cell_has_problems_change_history_and_log(
@@ -87,14 +94,6 @@ def test_what_could_not_be_read_and_a_plan_that_is_gone_are_named_on_the_index(
     page = read(tmp_path / "site" / "index.html")
     assert "demo-2.cpu1.json: not JSON" in page
     assert "plan.json is missing" in page
-
-
-def test_the_index_says_what_the_store_knows(nights: Nights, site: Path) -> None:
-    page = read(site / "index.html")
-    states = nights.states[nights.tonight]
-    for state in CellState:
-        number = [*states.values()].count(state)
-        assert (f"<b>{number}</b> {state.value}" in page) == bool(number), state
 
 
 def test_one_store_makes_one_site(nights: Nights, site: Path, tmp_path: Path) -> None:
@@ -156,13 +155,17 @@ def test_what_the_store_lost_of_a_cell_is_said_on_its_page_and_costs_no_other(
     assert len([*(tmp_path / "site" / "cells").iterdir()]) == 3
 
 
-def test_a_night_that_is_not_over_is_named_and_not_shown(tmp_path: Path) -> None:
+def test_a_night_that_is_not_over_is_named_and_not_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     found = make_nights(tmp_path / "store", cells=3, nights=3)
     (found.folder / closed_name(found.tonight)).unlink()
     assert hud(found.folder, tmp_path / "site") == 0
     page = read(tmp_path / "site" / "index.html")
     assert f"The night of {found.tonight} is not collected yet" in page
     assert f'<time datetime="{found.nights[-2]}">' in page
+    assert summarise(found, "--date", found.tonight) == 6
+    assert "is not collected yet: `binary-checks nightly collect --date" in capsys.readouterr().err
 
 
 def test_where_too_much_is_broken_pages_give_the_command_that_compares(
@@ -188,6 +191,8 @@ def test_the_mail_names_what_broke_and_fits_a_screen(
     assert "Broke tonight:" in lines
     assert nights.cell(ROLES.breaks_tonight) in "\n".join(lines)
     assert len(lines) <= 40
+    summarise(nights, "--date", nights.nights[0])  # as it was
+    assert capsys.readouterr().out.startswith(f"{nights.nights[0]}: ")
 
 
 def test_the_command_at_the_end_of_the_mail_works(
@@ -200,7 +205,11 @@ def test_the_command_at_the_end_of_the_mail_works(
     shown = capsys.readouterr().out
     assert shown.startswith(f"X {nights.cell(ROLES.breaks_tonight)}  {nights.tonight}: failed")
     summarise(nights, "--markdown")
-    assert capsys.readouterr().out.endswith(f"\n\nMore: `{line.removeprefix('More: ')}`\n")
+    out = capsys.readouterr().out
+    assert out.startswith(f"## {nights.tonight}: ")
+    # As code, because it comes from outside.
+    assert re.search(r"^- `.*missing-library.*` in \d+ cells? since tonight: `", out, re.M)
+    assert out.endswith(f"\n\nMore: `{line.removeprefix('More: ')}`\n")
 
 
 def test_the_mail_of_a_good_night_is_three_lines(
@@ -230,13 +239,6 @@ def test_a_reader_that_has_gone_is_no_complaint(
     assert capsys.readouterr().err == ""
 
 
-def test_an_earlier_night_is_told_as_it_was(
-    nights: Nights, capsys: pytest.CaptureFixture[str]
-) -> None:
-    summarise(nights, "--date", nights.nights[0])
-    assert capsys.readouterr().out.startswith(f"{nights.nights[0]}: ")
-
-
 def test_a_page_and_a_mail_fetch_only_tables_and_nights_that_they_look_at(tmp_path: Path) -> None:
     found = make_nights(tmp_path / "store", cells=3, nights=3)
     first, *_, last = found.nights
@@ -249,15 +251,6 @@ def test_a_page_and_a_mail_fetch_only_tables_and_nights_that_they_look_at(tmp_pa
     assert summarise(found) == 6
 
 
-def test_markdown_has_what_comes_from_outside_as_code(
-    nights: Nights, capsys: pytest.CaptureFixture[str]
-) -> None:
-    summarise(nights, "--markdown")
-    out = capsys.readouterr().out
-    assert out.startswith(f"## {nights.tonight}: ")
-    assert re.search(r"^- `.*missing-library.*` in \d+ cells? since tonight: `", out, re.M)
-
-
 @pytest.mark.parametrize(
     ("date", "status", "said"),
     [("2020-01-01", 6, "no night 2020-01-01"), ("yesterday", 4, "--date 'yesterday': not a date")],
@@ -268,15 +261,6 @@ def test_a_night_that_is_not_there_is_one_line(
     assert summarise(nights, "--date", date) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert said in line
-
-
-def test_a_night_that_is_not_collected_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    found = make_nights(tmp_path / "store", cells=3, nights=3)
-    (found.folder / closed_name(found.tonight)).unlink()
-    assert summarise(found, "--date", found.tonight) == 6
-    assert "is not collected yet: `binary-checks nightly collect --date" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -132,21 +132,15 @@ def test_cells_that_left_the_matrix_are_one_folded_line_and_have_no_page() -> No
     assert [row for row in page.rows if row.isdigit()] == ["4"]
     assert "2 cells left the matrix d 1 X on 2026-11-20 e 3 ~ on 2026-11-19" in page.text
     assert {"cells/d-1.html", "cells/e-3.html"}.isdisjoint(found)
-
-
-def test_cells_that_left_tonight_are_named_as_in_the_table() -> None:
     page = read_index(history({"d-1": "·· ", "d-2": "···"}))
-    assert "No longer in the matrix 1 cell: d 1" in page.text
+    assert "No longer in the matrix 1 cell: d 1" in page.text  # since tonight
 
 
-def test_all_cells_are_named_by_the_same_axes() -> None:
+def test_all_cells_are_named_by_the_same_axes_or_by_their_ids() -> None:
     page = read_index(history({"alone-linux": "·X", "demo-linux": "·X", "demo-macos": "·X"}))
     assert [row for row in page.rows if row in {"linux", "macos"}] == ["linux", "macos"]
     assert not {"alone-linux", "demo-linux"} & page.rows.keys()
-
-
-def test_a_cell_without_an_axis_of_its_own_has_its_id() -> None:
-    found = history({"a-": "·X", "b-linux": "·X"})
+    found = history({"a-": "·X", "b-linux": "·X"})  # the one has no axis of its own
     assert {"a-", "linux"} <= read_index(found).rows.keys()
 
 

@@ -19,14 +19,11 @@ def mail(found: NightView, *, markdown: bool = False) -> list[str]:
     return write_mail(read_morning(found), markdown=markdown).splitlines()
 
 
-def test_a_good_night_is_two_lines() -> None:
+def test_a_good_night_is_two_lines_and_one_for_cells_that_are_no_longer_looked_at() -> None:
     assert mail(history({"a-1": "··", "a-2": "·k"})) == [
         "2026-11-21: All is well in 2 cells",
         "  1 passed, 1 known",
     ]
-
-
-def test_a_cell_that_is_no_longer_looked_at_is_named() -> None:
     assert mail(history({"a-1": "··", "b-1": "· "})) == [
         "2026-11-21: All is well in 1 cell",
         "  1 passed",

@@ -9,20 +9,18 @@ from binary_checks.fleet.page.morning import Morning, read_morning, write_mail
 from binary_checks.fleet.page.night_reading import NightView
 from fixtures.histories import fail, history, nights, update
 
-look_back = read_morning
-
 
 def broke(found: NightView) -> list[str]:
-    return [cell for each in look_back(found).answers["newly-broken"] for cell in each["cells"]]
+    return [cell for each in read_morning(found).answers["newly-broken"] for cell in each["cells"]]
 
 
 def still(found: NightView) -> list[tuple[str, str]]:
-    rows = look_back(found).answers["still-broken"]
+    rows = read_morning(found).answers["still-broken"]
     return [(cell, each["since"]) for each in rows for cell in each["cells"]]
 
 
 def title(found: NightView) -> str:
-    return write_mail(look_back(found)).splitlines()[0].partition(": ")[2]
+    return write_mail(read_morning(found)).splitlines()[0].partition(": ")[2]
 
 
 def faults(morning: Morning) -> list[tuple[list[str], str, int]]:
@@ -31,14 +29,11 @@ def faults(morning: Morning) -> list[tuple[list[str], str, int]]:
 
 
 def checks(found: NightView) -> list[str]:
-    return [each["check_id"] for each in look_back(found).answers["newly-broken"]]
+    return [each["check_id"] for each in read_morning(found).answers["newly-broken"]]
 
 
-def test_a_cell_that_passed_and_fails_is_newly_broken() -> None:
+def test_a_cell_that_fails_after_a_pass_or_in_its_first_night_is_newly_broken() -> None:
     assert broke(history({"a-1": "··X", "a-2": "···"})) == ["a-1"]
-
-
-def test_a_cell_that_fails_in_its_first_night_is_newly_broken() -> None:
     assert broke(history({"a-1": "  X", "a-2": "···"})) == ["a-1"]
 
 
@@ -56,7 +51,7 @@ def test_nights_that_could_not_tell_are_stepped_over() -> None:
 def test_a_check_that_begins_to_fail_in_a_broken_cell_is_newly_broken() -> None:
     found = history({"a-1": "·XX"})
     fail(found, "a-1", found.night, "import-fails", said="import a fails")
-    (new,) = look_back(found).answers["newly-broken"]
+    (new,) = read_morning(found).answers["newly-broken"]
     assert (new["check_id"], new["since"]) == ("import-fails", found.night)
     assert still(found) == [("a-1", nights(3)[1])]
 
@@ -78,28 +73,25 @@ def test_a_cause_that_is_a_check_which_failed_is_not_said_twice() -> None:
         "glibc-too-old": "glibc-too-old",
     }.items():
         update(found, cause=cause)
-        (each,) = look_back(found).answers["newly-broken"]
+        (each,) = read_morning(found).answers["newly-broken"]
         assert each["cause"] == said
 
 
-def test_cells_that_one_check_broke_are_one_breakage() -> None:
+def test_cells_and_projects_in_which_a_check_says_the_very_same_are_one_breakage() -> None:
     found = history({"a-1": "·X", "a-2": "·X", "a-3": "·X"}, checks={"a-3": "other"})
-    assert faults(look_back(found)) == [(["a"], "missing-library", 2), (["a"], "other", 1)]
-
-
-def test_projects_in_which_a_check_says_the_very_same_are_one_breakage() -> None:
+    assert faults(read_morning(found)) == [(["a"], "missing-library", 2), (["a"], "other", 1)]
     found = history({"a-1": "·X", "b-1": "·X", "c-1": "·X"}, checks={"c-1": "other"})
-    assert [projects for projects, _, _ in faults(look_back(found))] == [["a", "b"], ["c"]]
+    assert [projects for projects, _, _ in faults(read_morning(found))] == [["a", "b"], ["c"]]
 
 
 def test_a_cell_that_failed_and_passes_is_mended() -> None:
-    (cell,) = look_back(history({"a-1": "·XXI·", "a-2": "·····"})).answers["mended"]
+    (cell,) = read_morning(history({"a-1": "·XXI·", "a-2": "·····"})).answers["mended"]
     assert (cell["cell"], cell["since"]) == ("a-1", nights(5)[1])
 
 
 def test_what_neither_passed_nor_failed_is_listed_by_state_with_its_first_night() -> None:
     found = history({"a-1": "·--", "a-2": "··S", "a-3": "··~", "a-4": "XXI"})
-    rows = look_back(found).answers["undecided"]
+    rows = read_morning(found).answers["undecided"]
     assert [(row["state"], row["cell"], row["since"]) for row in rows] == [
         ("flaky", "a-3", nights(3)[2]),
         ("infra", "a-4", nights(3)[2]),
@@ -112,13 +104,13 @@ def test_a_failure_that_no_check_could_say_has_its_reason() -> None:
     found = history({"a-1": "·X", "a-2": "XX"})
     found.connection.execute("DELETE FROM all_checks")
     update(found, reason="timed out after 1800 s")
-    (each,) = look_back(found).answers["newly-broken"]
+    (each,) = read_morning(found).answers["newly-broken"]
     assert (each["check_id"], each["summary"]) == ("", "timed out after 1800 s")
     assert [cell for cell, _ in still(found)] == ["a-2"]
 
 
 def test_new_versions_are_counted_and_cells_that_are_gone_are_named() -> None:
-    found = look_back(history({"a-1": "·····", "a-2": "·····", "b-1": "···· "}))
+    found = read_morning(history({"a-1": "·····", "a-2": "·····", "b-1": "···· "}))
     assert found.answers["new-versions"] == [
         {"project": "a", "version_before": "1.0", "version": "1.1", "cells": 2}
     ]
@@ -145,11 +137,11 @@ def test_the_title_counts_no_cell_that_was_judged_among_those_that_were_not() ->
 
 
 def test_a_night_is_well_only_where_every_cell_was_judged() -> None:
-    well = {letter: look_back(history({"a-1": f"·{letter}"})).is_well for letter in "·k~BX?ILS-"}
+    well = {letter: read_morning(history({"a-1": f"·{letter}"})).is_well for letter in "·k~BX?ILS-"}
     assert [letter for letter, is_well in well.items() if is_well] == [*"·k~B"]
 
 
 def test_an_earlier_morning_knows_nothing_of_what_came_later() -> None:
     found = history({"a-1": "·X··"})
     assert broke(replace(found, night=nights(4)[1])) == ["a-1"]
-    assert look_back(replace(found, night=nights(4)[2])).answers["mended"]
+    assert read_morning(replace(found, night=nights(4)[2])).answers["mended"]

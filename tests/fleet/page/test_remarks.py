@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,12 +43,13 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     return make_nights(tmp_path_factory.mktemp("store") / "store", cells=8, nights=2)
 
 
-def review(found: Nights, known: str, *, judged: bool = True) -> dict[str, list[str]]:
+def review(
+    found: Nights, known: str, *, judged: bool = True, whole: bool = True, **changes: Any
+) -> dict[str, list[str]]:
     """What is said of a list, after a night whose cells were all judged, or were not."""
     store = open_store(str(found.folder))
-    return review_waivers(
-        store, plan(store, found.tonight, known), {found.tonight: rows(found, judged=judged)}
-    )
+    made = replace(plan(store, found.tonight, known), **changes)
+    return review_waivers(store, made, {found.tonight: rows(found, judged=judged)}, whole=whole)
 
 
 def plan(store: Store, night: str, known: str) -> NightPlan:
@@ -75,15 +77,15 @@ def test_one_that_ends_later_or_has_ended_is_not(nights: Nights) -> None:
         assert review(nights, KNOWN.replace("2026-11-25", day)).get(EXPIRING) is None
 
 
-def test_an_entry_that_accepted_nothing_is_named(nights: Nights) -> None:
-    said = "missing-library: libbar comes with the driver"
-    assert review(nights, OTHER) == {UNMATCHED: [said]}
-
-
-def test_of_a_night_that_did_not_judge_all_cells_none_is_said_to_match_nothing(
+def test_an_entry_that_accepted_nothing_is_named_where_all_cells_were_judged(
     nights: Nights,
 ) -> None:
+    said = "missing-library: libbar comes with the driver"
+    assert review(nights, OTHER) == {UNMATCHED: [said]}
+    owned = OTHER + 'owner = "gpu team"\nissue = "https://example.org/7"\n'
+    assert review(nights, owned) == {UNMATCHED: [f"{said} (gpu team, https://example.org/7)"]}
     assert review(nights, OTHER, judged=False) == {}
+    assert review(nights, OTHER, whole=False) == {}  # of one project alone
 
 
 def test_an_entry_that_only_the_first_stage_of_a_cell_with_a_gpu_needs_does_match(
@@ -97,17 +99,8 @@ def test_an_entry_that_only_the_first_stage_of_a_cell_with_a_gpu_needs_does_matc
     second = replace(second, result=replace(second.result, packages=()))
     store.create(result_name(found.tonight, cell, "gpu", 1), write_attempt(second))
     made = plan(store, found.tonight, KNOWN)
-    cells = [replace(each, cell=replace(each.cell, gpu=True)) for each in made.cells]
-    ended = {found.tonight: rows(found, judged=True)}
-    found_news = review_waivers(store, replace(made, cells=tuple(cells)), ended)
-    assert UNMATCHED not in found_news
-
-
-def test_of_one_project_alone_no_entry_is_said_to_match_nothing(nights: Nights) -> None:
-    store = open_store(str(nights.folder))
-    made = plan(store, nights.tonight, OTHER)
-    news = review_waivers(store, made, {nights.tonight: rows(nights, judged=True)}, whole=False)
-    assert news == {}
+    cells = tuple(replace(each, cell=replace(each.cell, gpu=True)) for each in made.cells)
+    assert UNMATCHED not in review(found, KNOWN, cells=cells)
 
 
 def test_a_result_that_cannot_be_read_leaves_it_open_what_matches(tmp_path: Path) -> None:
@@ -121,21 +114,11 @@ def test_a_result_that_cannot_be_read_leaves_it_open_what_matches(tmp_path: Path
     assert "one of its results is missing" in review(found, OTHER)[LIST][0]
 
 
-def test_a_list_that_cannot_be_read_is_said(nights: Nights) -> None:
+def test_a_list_that_cannot_be_read_or_is_a_copy_is_said(nights: Nights) -> None:
     assert "cannot be read" in review(nights, "[[known_problems]]\ncheck = 1")[LIST][0]
-    found = replace(
-        plan(open_store(str(nights.folder)), nights.tonight, KNOWN), known_complaint="out of date"
-    )
-    news = review_waivers(
-        open_store(str(nights.folder)), found, {nights.tonight: rows(nights, judged=True)}
-    )
-    assert news == {LIST: ["out of date"]}
-
-
-def test_owner_and_issue_stand_beside_an_entry(nights: Nights) -> None:
-    said = "missing-library: libbar comes with the driver (gpu team, https://example.org/7)"
-    owned = OTHER + 'owner = "gpu team"\nissue = "https://example.org/7"\n'
-    assert review(nights, owned) == {UNMATCHED: [said]}
+    assert review(nights, KNOWN, known_complaint="out of date") == {LIST: ["out of date"]}
+    copied = {"known_source": "https://x/k.toml", "known_remark": "answers 500; the copy"}
+    assert review(nights, KNOWN, **copied)[LIST] == ["https://x/k.toml: answers 500; the copy"]
 
 
 def test_an_entry_of_other_cells_matches_nothing_though_it_covers_the_problem(
@@ -150,11 +133,3 @@ def test_a_list_that_ends_within_a_week_is_said(nights: Nights) -> None:
     said = "the whole list is valid until 2026-11-27"
     assert review(nights, f"valid_until = 2026-11-27\n{KNOWN}")[EXPIRING][0] == said
     assert said not in review(nights, f"valid_until = 2026-11-28\n{KNOWN}")[EXPIRING]
-
-
-def test_a_copy_that_stood_in_is_said(nights: Nights) -> None:
-    store = open_store(str(nights.folder))
-    made = plan(store, nights.tonight, KNOWN)
-    made = replace(made, known_source="https://x/k.toml", known_remark="answers 500; the copy")
-    news = review_waivers(store, made, {nights.tonight: rows(nights, judged=True)})
-    assert news[LIST] == ["https://x/k.toml: answers 500; the copy"]
