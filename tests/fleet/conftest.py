@@ -1,13 +1,18 @@
-"""An object store, and a store of each kind."""
+"""An object store, a store of each kind, and the end of a writer in between."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from binary_checks.errors import StoreError
+from binary_checks.fleet import store as store_room
 from binary_checks.fleet.store import Store, open_store
 from fixtures.fleet.object_store import BUCKET, ObjectStore, find_program
 
@@ -41,3 +46,19 @@ def store(url: str) -> Store:
 @pytest.fixture
 def folder_store(tmp_path: Path) -> Store:
     return open_store(str(tmp_path / "kept"), make=True)
+
+
+@contextmanager
+def end_after(limit: int, store: Store) -> Iterator[None]:
+    """Let whoever deletes from such a store be ended after so many deletions, one at a time."""
+    true_delete, numbers = type(store).delete, count()
+
+    def delete(self: Any, name: str) -> None:
+        if next(numbers) >= limit:
+            raise StoreError("ended")
+        true_delete(self, name)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store_room, "_AT_ONCE", 1)
+        patch.setattr(type(store), "delete", delete)
+        yield

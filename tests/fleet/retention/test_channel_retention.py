@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from binary_checks.command.actions import ARTIFACT
-from binary_checks.errors import StoreError
 from binary_checks.fleet.artifacts import (
     Artifact,
     ChannelMember,
@@ -48,6 +47,7 @@ from binary_checks.fleet.store import (
 )
 from tests.fleet.artifacts.made_artifacts import make_artifact
 from tests.fleet.artifacts.made_verdicts import entry, make
+from tests.fleet.conftest import end_after
 
 NOW = datetime(2026, 11, 22, tzinfo=timezone.utc)
 
@@ -115,11 +115,10 @@ def left(found: Retention) -> set[int]:
 
 
 def test_the_newest_of_each_configuration_stay() -> None:
-    builds = [artifact(n) for n in range(1, 8)] + [
-        artifact(n, python="3.13") for n in range(11, 13)
-    ]
+    builds = [artifact(n) for n in range(5, 12)]  # versions are no words: 1.9 is before 1.10
+    builds += [artifact(n, python="3.13") for n in range(21, 23)]
     found = expire(history_of({"nightly": builds}), "nightly", NOW, keep=3)
-    assert left(found) == lost(found) == {1, 2, 3, 4}
+    assert left(found) == lost(found) == {5, 6, 7, 8}
 
 
 def test_builds_of_a_branch_push_out_none_of_another_branch() -> None:
@@ -136,43 +135,28 @@ def test_what_the_conditions_do_not_select_stays_and_takes_nobodys_place() -> No
     assert left(found) == lost(found) == {1, 2, 3}
 
 
-def test_versions_are_no_words() -> None:
-    builds = [artifact(n) for n in (2, 9, 10, 11)]
-    assert left(expire(history_of({"a": builds}), "a", NOW, keep=2)) == {2, 9}
+def test_what_another_channel_or_a_night_holds_loses_its_place_and_not_its_bytes() -> None:
+    builds = [artifact(n) for n in range(1, 5)]
+    for history in (
+        history_of({"nightly": builds, "release": builds[:1]}),
+        history_of({"nightly": builds}, referred=[1]),
+    ):
+        found = expire(history, "nightly", NOW, keep=1)
+        assert left(found) == {1, 2, 3}
+        assert lost(found) == {2, 3}
+        assert all("release" not in each.name for each in found.deletions)
 
 
-def test_what_was_pushed_lately_stays() -> None:
+def test_what_nobody_put_into_a_channel_stays_unless_an_earlier_run_has_marked_it() -> None:
+    channels = {"a": [artifact(1)]}
+    assert expire(history_of(channels, [artifact(7)]), "a", NOW).deletions == []
+    assert lost(expire(history_of(channels, [artifact(7)], marked=[1, 7]), "a", NOW)) == {7}
+
+
+def test_what_was_pushed_lately_or_nobody_knows_when_stays() -> None:
     builds = [artifact(n, days=40 - n) for n in range(1, 10)]
     found = expire(history_of({"a": builds}), "a", NOW, keep=1, days=35)
     assert left(found) == {1, 2, 3, 4, 5}
-
-
-def test_what_another_channel_holds_loses_its_place_and_not_its_bytes() -> None:
-    builds = [artifact(n) for n in range(1, 5)]
-    found = expire(history_of({"nightly": builds, "release": builds[:1]}), "nightly", NOW, keep=1)
-    assert left(found) == {1, 2, 3}
-    assert lost(found) == {2, 3}
-    assert all("release" not in each.name for each in found.deletions)
-
-
-def test_what_a_night_refers_to_stays_until_the_night_goes() -> None:
-    builds = [artifact(n) for n in range(1, 5)]
-    found = expire(history_of({"nightly": builds}, referred=[1]), "nightly", NOW, keep=1)
-    assert left(found) == {1, 2, 3}
-    assert lost(found) == {2, 3}
-
-
-def test_what_nobody_put_into_a_channel_stays() -> None:
-    found = expire(history_of({"a": [artifact(1)]}, [artifact(7)]), "a", NOW)
-    assert found.deletions == []
-
-
-def test_what_an_earlier_run_has_marked_goes_unless_somebody_holds_it() -> None:
-    history = history_of({"a": [artifact(1)]}, [artifact(7)], marked=[1, 7])
-    assert lost(expire(history, "a", NOW)) == {7}
-
-
-def test_what_nobody_knows_the_age_of_stays() -> None:
     unknown = replace(artifact(1), pushed="yesterday")
     history = history_of({"a": [unknown, artifact(2), artifact(3)]})
     assert left(expire(history, "a", NOW, keep=1)) == {2}
@@ -309,29 +293,11 @@ def test_told_so_it_leaves_a_sound_store_with_the_newest(store: Store, tmp_path:
     assert prune(store, "--keep", "2", "--do-it") == 0
 
 
-def test_one_that_is_ended_anywhere_is_finished_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("binary_checks.fleet.store._AT_ONCE", 1)
+def test_one_that_is_ended_anywhere_is_finished_by_the_next(tmp_path: Path) -> None:
     for limit in (1, 2, 5, 8, 13, 60):
         store = open_store(str(tmp_path / f"kept{limit}"), make=True)
         fill(store, tmp_path / "made", 4)
-        true_delete, deleted = type(store).delete, [0]
-
-        def delete(
-            self: Any,
-            name: str,
-            deleted: list[int] = deleted,
-            limit: int = limit,
-            true_delete: Any = true_delete,
-        ) -> None:
-            deleted[0] += 1
-            if deleted[0] > limit:
-                raise StoreError("ended")
-            true_delete(self, name)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(type(store), "delete", delete)
+        with end_after(limit, store):
             ended = prune(store, "--keep", "1", "--do-it")
         assert ended in (0, 6)
         assert prune(store, "--keep", "1", "--do-it") == 0
@@ -340,8 +306,8 @@ def test_one_that_is_ended_anywhere_is_finished_by_the_next(
     assert ended == 0  # the last limits were above all that goes
 
 
-def test_a_push_meanwhile_ends_it(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path / "kept"), make=True)
+def test_a_push_meanwhile_ends_it(folder_store: Store, tmp_path: Path) -> None:
+    store = folder_store
     made = fill(store, tmp_path / "made", 4)
     history = read_history(store, "nightly")
     retention = expire(history, "nightly", NOW, keep=1)

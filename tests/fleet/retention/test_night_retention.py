@@ -167,12 +167,6 @@ def test_an_expiring_channel_holds_nothing_and_loses_what_goes() -> None:
     )
 
 
-def test_other_files_below_facts_stay() -> None:
-    history = history_of({"a": "X" * 9})
-    facts = (*history.facts, Stored(name="facts/README.txt", size=1))
-    assert "facts/README.txt" not in names(retain(replace(history, facts=facts)))
-
-
 def test_what_refers_to_something_goes_before_it() -> None:
     kinds = ["results/", "/failed/", "channels/", "facts/", "/artifact.json"]
     history = history_of({"a": "·" * 9, "b": "X" * 9})
@@ -181,28 +175,6 @@ def test_what_refers_to_something_goes_before_it() -> None:
     order = [next((n for n, kind in enumerate(kinds) if kind in name), 5) for name in gone]
     assert order == sorted(order)
     assert set(order) == {0, 1, 2, 3, 4, 5}
-
-
-def test_of_an_artifact_all_goes_or_all_stays() -> None:
-    gone = set(names(retain(history_of({"a": "·" * 9}))))
-    for number in range(9):
-        beside = set(list_kept(digest(number)))
-        assert beside <= gone or not beside & gone
-
-
-def test_another_cells_package_is_kept_while_that_cell_needs_it() -> None:
-    history = history_of(
-        {"a": "·······", "b": "·XXXXXX"}, {"a": range(7), "b": [0, 9, 9, 9, 9, 9, 9]}
-    )
-    gone = names(retain(history))
-    assert not any(digest(0) in name for name in gone)
-    assert result_name(day(0), "a", "cpu", 1) in gone
-    assert result_name(day(0), "b", "cpu", 1) not in gone
-
-
-def test_what_a_night_that_is_not_closed_refers_to_is_kept() -> None:
-    history = replace(history_of({"a": "·······"}), held={day(8): frozenset({digest(0)})})
-    assert not any(digest(0) in name for name in names(retain(history)))
 
 
 def test_a_package_that_no_night_knows_is_kept_with_its_facts() -> None:
@@ -214,12 +186,13 @@ def test_a_package_that_no_night_knows_is_kept_with_its_facts() -> None:
     assert facts_name(digest(78)) in names(found), "nothing refers to these"
 
 
-def test_tables_plans_and_marks_are_never_deleted() -> None:
+def test_tables_plans_marks_and_other_files_below_facts_are_never_deleted() -> None:
     history = history_of({"a": "·······"})
     others = ("plan.json", "closed.json", "cells.parquet", "objects.parquet", "frozen/aa.toml")
     given = tuple(Stored(name=f"night={day(0)}/{name}", size=1) for name in others)
-    gone = names(retain(replace(history, attempts=(*history.attempts, *given))))
-    assert not set(gone) & {each.name for each in given}
+    attempts, facts = (*history.attempts, *given), (*history.facts, Stored(name="facts/a", size=1))
+    gone = names(retain(replace(history, attempts=attempts, facts=facts)))
+    assert not set(gone) & {"facts/a", *(each.name for each in given)}
     assert result_name(day(0), "a", "cpu", 1) in gone
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.command.actions import NIGHTLY
 from binary_checks.errors import StoreError
-from binary_checks.fleet import store as store_room
 from binary_checks.fleet.artifacts import (
     Artifact,
     join_channel,
@@ -23,12 +22,11 @@ from binary_checks.fleet.artifacts import (
     write_artifact,
     write_index,
 )
-from binary_checks.fleet.night import NightPlan
+from binary_checks.fleet.night import NightPlan, PlannedCell
 from binary_checks.fleet.retention.pruning import carry_out, read_history
 from binary_checks.fleet.retention.rules import PruneRefusedError, retain
 from binary_checks.fleet.store import (
     Store,
-    Stored,
     artifact_name,
     file_prefix,
     open_store,
@@ -38,6 +36,7 @@ from binary_checks.fleet.store import (
 from binary_checks.fleet.stored_nights import read_plan, write_plan
 from binary_checks.model import CellState
 from fixtures.fleet.nights import Nights, make_nights
+from tests.fleet.conftest import end_after
 
 NIGHTS, KEEP = 4, 2
 
@@ -70,12 +69,6 @@ def prune(store: Store, *options: str) -> int:
 
 def names(store: Store) -> list[str]:
     return [each.name for each in store.names("")]
-
-
-def replace_plan(store: Store, night: str, plan: NightPlan | None) -> None:
-    store.delete(plan_name(night))
-    if plan is not None:
-        store.create(plan_name(night), write_plan(plan))
 
 
 def test_without_being_told_so_it_deletes_nothing_and_says_what_it_would(
@@ -144,33 +137,38 @@ def test_an_artifact_goes_whole_and_the_index_of_its_channel_before_it(
     assert new.sha256 in (store.read("simple/nightly/files.html") or b"").decode()
 
 
-@pytest.mark.parametrize("emptied", [True, False])
-def test_nothing_is_deleted_where_tonight_lists_nothing(
-    store: Store, made: Nights, capsys: pytest.CaptureFixture[str], emptied: bool
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda plan: (), "its plan contains no package"),
+        (
+            lambda plan: [replace(c, sha256="", state=CellState.MISSING) for c in plan.cells],
+            "its plan contains no package",
+        ),
+        (
+            lambda plan: [
+                replace(plan.cells[0], state=CellState.INFRA, reason="503"),
+                plan.cells[1],
+            ],
+            "the listing of {0} failed: 503",
+        ),
+    ],
+)
+def test_nothing_is_deleted_where_tonight_lists_nothing_or_its_listing_failed(
+    store: Store,
+    made: Nights,
+    capsys: pytest.CaptureFixture[str],
+    change: Callable[[NightPlan], Sequence[PlannedCell]],
+    reason: str,
 ) -> None:
     plan = plan_of(store, made.tonight)
-    gone = [replace(c, sha256="", state=CellState.MISSING) for c in plan.cells]
-    replace_plan(store, made.tonight, replace(plan, cells=() if emptied else tuple(gone)))
+    store.delete(plan_name(made.tonight))
+    store.create(plan_name(made.tonight), write_plan(replace(plan, cells=tuple(change(plan)))))
     before = names(store)
     assert prune(store, "--do-it") == 1
     assert names(store) == before
-    refused = capsys.readouterr().err
-    assert (
-        refused
-        == f"binary-checks: {made.tonight}: nothing is deleted: its plan contains no package\n"
-    )
-
-
-def test_nothing_is_deleted_where_a_listing_failed_tonight(
-    store: Store, made: Nights, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = plan_of(store, made.tonight)
-    failed = replace(plan.cells[0], state=CellState.INFRA, reason="the index answers 503")
-    replace_plan(store, made.tonight, replace(plan, cells=(failed, *plan.cells[1:])))
-    before = names(store)
-    assert prune(store, "--do-it") == 1
-    assert names(store) == before
-    assert f"the listing of {failed.cell.id} failed: the index" in capsys.readouterr().err
+    reason = f"nothing is deleted: {reason.format(plan.cells[0].cell.id)}"
+    assert capsys.readouterr().err == f"binary-checks: {made.tonight}: {reason}\n"
 
 
 @pytest.mark.parametrize(
@@ -226,30 +224,6 @@ class Failing:
         return ask
 
 
-@pytest.mark.parametrize("fails_at", [1, 2])
-def test_nothing_is_deleted_where_channels_cannot_be_read(
-    store: Store,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    fails_at: int,
-) -> None:
-    true_names, asked = type(store).names, [0]
-
-    def list_names(self: Any, prefix: str) -> Iterator[Stored]:
-        asked[0] += prefix == "channels/"
-        if prefix == "channels/" and asked[0] >= fails_at:
-            raise StoreError(f"{self.url}: channels/: cannot be listed: the server answers 403")
-        return true_names(self, prefix)
-
-    before = names(store)
-    with monkeypatch.context() as patch:
-        patch.setattr(type(store), "names", list_names)
-        assert prune(store, "--do-it") == 1
-    assert names(store) == before
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("channels/: cannot be listed: the server answers 403")
-
-
 def test_no_failure_of_the_store_leads_to_a_deletion(tmp_path: Path) -> None:
     store = open_store(str(make_nights(tmp_path / "small", cells=2, nights=3).folder))
     for fails_at in range(1, 1000):
@@ -266,7 +240,9 @@ def test_no_failure_of_the_store_leads_to_a_deletion(tmp_path: Path) -> None:
     assert fails_at > 20
 
 
-def test_a_night_that_begins_meanwhile_ends_it(store: Store, made: Nights) -> None:
+def test_a_night_that_begins_meanwhile_ends_it_and_keeps_the_packages_of_its_plan(
+    store: Store, made: Nights
+) -> None:
     history = read_history(store)
     retention = retain(history, keep=KEEP)
     plan = replace(plan_of(store, made.nights[0]), night="2026-11-30")
@@ -275,11 +251,6 @@ def test_a_night_that_begins_meanwhile_ends_it(store: Store, made: Nights) -> No
     with pytest.raises(PruneRefusedError, match="a night began, or a channel changed, meanwhile"):
         carry_out(store, retention, history)
     assert names(store) == before
-
-
-def test_a_night_that_runs_keeps_the_packages_of_its_plan(store: Store, made: Nights) -> None:
-    plan = replace(plan_of(store, made.nights[0]), night="2026-11-30")
-    store.create(plan_name("2026-11-30"), write_plan(plan))
     assert prune(store, "--do-it") == 0
     packages = {each.sha256 for each in plan.cells} - {""}
     assert packages
@@ -288,44 +259,29 @@ def test_a_night_that_runs_keeps_the_packages_of_its_plan(store: Store, made: Ni
         assert any(sha256 in each.name for each in store.names("facts/"))
 
 
-def test_two_at_once_do_what_one_does(store: Store, tmp_path: Path) -> None:
-    alone = tmp_path / "alone"
-    shutil.copytree(tmp_path / "store", alone)
-    assert NIGHTLY.run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
-    ended: list[int] = []
-    both = [
-        threading.Thread(target=lambda: ended.append(prune(store, "--do-it"))) for _ in range(2)
-    ]
-    for each in both:
-        each.start()
-    for each in both:
-        each.join()
-    assert ended == [0, 0]
-    assert names(store) == names(open_store(str(alone)))
+@pytest.fixture
+def pruned(store: Store, tmp_path: Path) -> list[str]:
+    """What one that is neither ended nor overtaken leaves."""
+    shutil.copytree(tmp_path / "store", tmp_path / "alone")
+    alone = open_store(str(tmp_path / "alone"))
+    assert prune(alone, "--do-it") == 0
+    return names(alone)
+
+
+def test_two_at_once_do_what_one_does(store: Store, pruned: list[str]) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(lambda _: prune(store, "--do-it"), range(2))] == [0, 0]
+    assert names(store) == pruned
 
 
 def test_one_that_is_ended_in_between_is_finished_by_the_next(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, pruned: list[str]
 ) -> None:
-    alone = tmp_path / "alone"
-    shutil.copytree(tmp_path / "store", alone)
-    assert NIGHTLY.run(["prune", "--store", str(alone), "--keep", str(KEEP), "--do-it"]) == 0
-    monkeypatch.setattr(store_room, "_AT_ONCE", 1)
-    true_delete = type(store).delete
     for limit in (1, 7, 10):
-        deleted = [0]
-
-        def delete(self: Any, name: str, deleted: list[int] = deleted, limit: int = limit) -> None:
-            deleted[0] += 1
-            if deleted[0] > limit:
-                raise StoreError("ended")
-            true_delete(self, name)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(type(store), "delete", delete)
+        with end_after(limit, store):
             assert prune(store, "--do-it") == 6
     assert prune(store, "--do-it") == 0
-    assert names(store) == names(open_store(str(alone)))
+    assert names(store) == pruned
 
 
 @pytest.mark.parametrize("options", [["--keep", "0"], ["--kep", "3"], ["--keep", "x"]])
