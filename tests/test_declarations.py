@@ -41,25 +41,19 @@ def test_there_are_checks_and_no_two_share_an_id() -> None:
 
 
 @each_check
-def test_a_check_has_a_title_a_why_and_a_fix(check: Check[Any]) -> None:
+def test_a_check_has_a_family_a_title_a_why_a_fix_and_the_reason_of_its_level(
+    check: Check[Any],
+) -> None:
+    assert check.family in FAMILIES
     documentation = read_documentation(check)
     assert documentation.title.endswith(".")
     assert documentation.why
     assert documentation.fix
     assert "\n" not in documentation.title, "a title is one line: tables and --explain show it"
-
-
-@each_check
-def test_a_check_says_why_it_is_an_error_or_a_warning(check: Check[Any]) -> None:
-    reason = read_documentation(check).level
+    reason = documentation.level
     assert reason.endswith("."), "its docstring has no section 'Level:'"
     named = tuple(f"{level.value}:" for level in Level)
     assert not reason.lower().startswith(named), "the pages put the level before the reason"
-
-
-@each_check
-def test_a_check_belongs_to_a_family(check: Check[Any]) -> None:
-    assert check.family in FAMILIES
 
 
 CONTENTS = (MemberContents, OwnCode, Reading, Place)
@@ -77,10 +71,6 @@ def test_a_check_says_what_it_runs_on_and_every_option_has_a_default(check: Chec
         name for name, option in check.options.items() if option.default is Parameter.empty
     ]
     assert check.id in explain(check)
-
-
-@each_check
-def test_what_a_check_judges_has_a_noun_that_is_no_class_name(check: Check[Any]) -> None:
     for kind in check.subjects:
         if issubclass(kind, (Package, Survey)):
             assert kind.noun.startswith(("a ", "an ")), f"{kind} has no noun of its own"

@@ -25,6 +25,7 @@ from binary_checks.model import (
     ElfFile,
     Finding,
     Format,
+    Layout,
     Level,
     Linkage,
     MachOFile,
@@ -119,19 +120,24 @@ def test_a_sentence_is_a_problem_of_the_object_and_a_problem_has_its_own_path() 
     assert verdict.inspected == 1
 
 
-def test_a_note_is_neither_a_problem_nor_a_gap() -> None:
+def test_a_note_is_neither_a_problem_nor_a_gap_and_findings_may_be_a_list() -> None:
     @check
     def mine(item: ObjectFile) -> Iterator[Finding]:
         """An object is there."""
-        yield Note(sentence="worth knowing")
-        yield Note(path="other", sentence="half \ud800")
+        half = "half \ud800"
+        return [  # type: ignore[return-value]
+            Note(sentence="worth knowing"),
+            Note(path="other", sentence=half),
+            half,
+        ]
 
     verdict = verdict_on(mine, wheel(objects=(elf_file("demo/a.so"),)))
     assert verdict.notes == (
         Note(path="demo/a.so", sentence="worth knowing"),
         Note(path="other", sentence="half \\ud800"),
     )
-    assert (verdict.problems, verdict.accepted, verdict.not_inspected) == ((), (), ())
+    assert [each.sentence for each in verdict.problems] == ["half \\ud800"]
+    assert (verdict.accepted, verdict.not_inspected) == ((), ())
 
 
 def test_the_profiles_options_reach_the_check() -> None:
@@ -149,11 +155,14 @@ def test_a_waiver_accepts_problems_and_leaves_new_ones() -> None:
     assert [(item.problem, item.reason) for item in verdict.accepted] == [(OPT, "ours to fix")]
 
 
-def test_a_waiver_that_matches_nothing_is_a_problem() -> None:
+def test_a_waiver_that_matches_nothing_is_a_problem_unless_it_is_for_another_package() -> None:
     stale = waiver(path="gone/*", reason="long ago")
     verdict = verdict_on(absolute_path, PACKAGE, Profile(known_problems=(stale, waiver())))
     (problem,) = verdict.problems
     assert problem.sentence == "known problem 'long ago' for gone/* matched nothing; remove it"
+    elsewhere = waiver(check="any-object", package="other-*")
+    verdict = verdict_on(any_object, PACKAGE, Profile(known_problems=(elsewhere,)))
+    assert [each.sentence for each in verdict.problems] == ["exists", "exists"]
 
 
 def test_a_waiver_is_not_stale_where_the_check_could_not_look_everywhere() -> None:
@@ -162,13 +171,6 @@ def test_a_waiver_is_not_stale_where_the_check_could_not_look_everywhere() -> No
     verdict = verdict_on(absolute_path, package, Profile(known_problems=(waiver(),)))
     assert verdict.problems == ()
     assert verdict.not_inspected == (NotInspected(path="demo/c.so", sentence="cut off"),)
-
-
-def test_a_waiver_for_another_package_is_not_stale() -> None:
-    elsewhere = waiver(package="other-*")
-    verdict = verdict_on(any_object, PACKAGE, Profile(known_problems=(elsewhere,)))
-    assert verdict_on(absolute_path, wheel(objects=(elf_file(),))).problems == ()
-    assert len(verdict.problems) == 2
 
 
 def test_an_expired_waiver_accepts_nothing_and_says_so_unless_another_one_accepts() -> None:
@@ -279,17 +281,7 @@ def test_what_is_no_finding_is_the_checks_fault(says: Any, message: str) -> None
     assert re.match(f"mine {message}", verdict.reason)
 
 
-def test_findings_may_be_a_list_and_hold_half_a_character() -> None:
-    @check
-    def mine(item: ObjectFile) -> Iterator[Finding]:
-        """An object is there."""
-        return ["half \ud800"]  # type: ignore[return-value]
-
-    problem = verdict_on(mine, PACKAGE).problems[0]
-    assert problem.sentence == "half \\ud800"
-
-
-def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
+def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept_whoever_meets_it() -> None:
     hidden = UnreadObject(path="demo/a.so", format=Format.ELF, reason="long", too_large=True)
     facts = GivenFacts(wheel(objects=[elf_file()], unread=[hidden]))
     (problem,) = judge_case(prepare(absolute_path, facts), settings()).problems
@@ -301,15 +293,12 @@ def test_what_a_limit_hides_is_a_problem_that_a_profile_may_accept() -> None:
     assert not verdict.problems
     assert len(verdict.accepted) == 1
 
-
-def test_a_limit_that_a_check_meets_itself_is_a_problem() -> None:
     @check
     def too_long(library: ElfFile) -> Iterator[str]:
         raise TooLarge(f"{library.path} has no end")
         yield ""
 
-    case = prepare(too_long, GivenFacts(wheel(objects=[elf_file()])))
-    (problem,) = judge_case(case, settings()).problems
+    (problem,) = verdict_on(too_long, wheel(objects=[elf_file()])).problems
     assert "too large to inspect" in problem.sentence
 
 
@@ -335,10 +324,15 @@ def levels(check_id: str, **by_path: str) -> dict[str, dict[str, Level]]:
     return {check_id: {glob: Level(level) for glob, level in by_path.items()}}
 
 
-def test_a_check_of_the_level_warning_has_warnings_and_no_problems() -> None:
+def test_a_warning_is_no_problem_but_in_a_strict_run_and_is_accepted_like_an_error() -> None:
     verdict = verdict_on(unusual, ONE)
     assert (verdict.problems, verdict.warnings) == ((), (ODD,))
     assert verdict.level is Level.WARNING
+    known = KnownProblem(check="unusual", reason="issue 7")
+    verdict = verdict_on(unusual, ONE, Profile(known_problems=(known,)))
+    assert ([each.problem for each in verdict.accepted], verdict.warnings) == ([ODD], ())
+    verdict = verdict_on(unusual, ONE, Profile(strict=True))
+    assert ([each.sentence for each in verdict.problems], verdict.warnings) == (["is unusual"], ())
 
 
 def test_a_problem_may_be_milder_than_its_check_and_never_graver() -> None:
@@ -361,20 +355,51 @@ def test_the_profiles_level_replaces_that_of_check_and_problem() -> None:
         assert (verdict.problems, verdict.warnings, verdict.accepted) == ((), (), ())
 
 
-def test_a_strict_run_has_errors_where_others_have_warnings() -> None:
-    verdict = verdict_on(unusual, ONE, Profile(strict=True))
-    assert [each.sentence for each in verdict.problems] == ["is unusual"]
-    assert verdict.warnings == ()
-
-
-def test_a_warning_is_accepted_like_an_error() -> None:
-    known = KnownProblem(check="unusual", reason="issue 7")
-    verdict = verdict_on(unusual, ONE, Profile(known_problems=(known,)))
-    assert [item.problem for item in verdict.accepted] == [ODD]
-    assert verdict.warnings == ()
-
-
 def test_a_fact_that_nothing_gathers_is_told_with_the_checks_name() -> None:
     error = CheckError("nothing gathers dict")
     case = Case(check=any_object, package_file_name="p.whl", error=error)
     assert judge_case(case, settings()).reason == "any-object: nothing gathers dict"
+
+
+# Findings have paths in the prefix; users and waivers see paths relative to site-packages.
+
+SITE = "lib/python3.11/site-packages"
+LAID_OUT = Layout(site_packages=SITE)
+
+
+@check
+def bad_library(library: ElfFile) -> Iterator[Finding]:
+    """A library is bad."""
+    yield "is bad"
+
+
+@check
+def names_no_place(package: Package) -> Iterator[Finding]:
+    """It names what is no place of the package."""
+    yield Problem(path="demo-1.0.data/scripts/x", sentence="a name of the archive")
+    yield Problem(path=f"wheel:dep:{SITE}/dep/x.so", sentence="of another package")
+
+
+@pytest.mark.parametrize(
+    ("place", "shown"),
+    [
+        (f"{SITE}/demo/a.so", "demo/a.so"),
+        ("lib/libdemo.so", "../../../lib/libdemo.so"),
+        ("../out.so", "../../../../out.so"),
+    ],
+)
+def test_a_path_is_shown_and_waived_as_it_counts_from_site_packages(place: str, shown: str) -> None:
+    package = wheel(objects=(elf_file(place),), layout=LAID_OUT)
+    problem = Problem(path=shown, sentence="is bad")
+    assert verdict_on(bad_library, package).problems == (problem,)
+    known = KnownProblem(check="bad-library", reason="ours to fix", path=shown)
+    verdict = verdict_on(bad_library, package, Profile(known_problems=(known,)))
+    assert (verdict.problems, verdict.accepted[0].problem) == ((), problem)
+
+
+def test_what_is_no_place_of_the_package_is_shown_as_it_is_named() -> None:
+    package = wheel(layout=LAID_OUT)
+    assert [problem.path for problem in verdict_on(names_no_place, package).problems] == [
+        "demo-1.0.data/scripts/x",
+        "wheel:dep:dep/x.so",
+    ]

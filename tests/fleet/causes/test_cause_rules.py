@@ -45,9 +45,6 @@ def test_a_projects_rules_come_first_and_replace_those_of_the_same_name() -> Non
     assert [rule.name for rule in causes.own] == ["disk-full"]
     assert "disk-full" not in {rule.name for rule in causes.shipped}
     assert causes.rules[0] is causes.own[0]
-
-
-def test_without_a_file_the_shipped_ones_are_all() -> None:
     assert load_causes() == shipped_causes()
 
 
@@ -107,15 +104,12 @@ def test_what_is_wrong_with_a_file_is_one_line_with_file_and_rule(text: bytes, s
     assert refusal(text) == said
 
 
-def test_a_rule_that_claims_the_example_of_another_is_refused() -> None:
+def test_a_rule_that_claims_the_example_of_another_is_refused_unless_it_reads_elsewhere() -> None:
     wide = changed("^FLEXlm: .* cannot connect", "license|certificate")
     assert refusal(wide.replace(b"demo says that FLEXlm", b"demo")) == (
         "own.toml: causes[0] (license-server): it also matches the example of "
         "causes.toml: causes[3] (certificate-untrusted)"
     )
-
-
-def test_the_same_pattern_may_read_what_no_other_reads() -> None:
     second = RULE.replace("license-server", "license-log")
     both = RULE + 'reads = ["reason"]' + second + 'reads = ["log"]'
     assert len(load_causes(both.encode(), "own.toml").own) == 2

@@ -78,17 +78,16 @@ def test_what_failed_without_the_list_that_may_accept_it_is_not_the_packages_fau
     assert named(document(entry, exit_code=1, complaints=[said])).name == "missing-library"
 
 
-def test_what_passed_has_no_cause() -> None:
-    assert named(document(exit_code=0), FULL) == Cause()
-
-
 def test_a_result_counts_only_where_the_process_ended_by_itself_and_as_it_says() -> None:
     passed = document(exit_code=0)
+    assert named(passed, FULL) == Cause()
     killed = name_cause(passed, b"", ProcessEnd(exit_status=None, signal=9))
     assert (killed.name, killed.again) == ("killed", True)
     late = name_cause(passed, b"", ProcessEnd(exit_status=None, signal=9, timed_out=True))
     assert late.name == "timed-out"
     assert name_cause(passed, FULL, ProcessEnd(exit_status=6)).name == "disk-full"
+    assert name_cause(None, b"", ProcessEnd(exit_status=None, signal=11)).again
+    assert not name_cause(None, b"ERROR: profile x.toml: ", ProcessEnd(exit_status=4)).again
 
 
 def test_a_result_that_is_not_taken_has_the_cause_of_the_reason_for_that() -> None:
@@ -174,12 +173,6 @@ def test_every_shipped_rule_tells_its_example_and_no_rule_of_infra_its_counter_e
         assert told_by[1].name != rule.name
 
 
-def test_the_last_line_that_tells_something_counts() -> None:
-    retried = b"WARNING: Retrying (Retry(total=4)) after: connection refused\n"
-    assert told(retried + FULL) == "disk-full"
-    assert told(FULL + retried) == "connection-refused"
-
-
 def test_a_projects_rule_sees_all_lines_first() -> None:
     own = load_causes(
         b'[[causes]]\nname = "quota"\nkind = "tool"\npatterns = ["^quota of the team"]\n'
@@ -197,7 +190,10 @@ def test_colours_and_times_of_a_build_service_are_no_part_of_a_line() -> None:
     assert told(b"working 10%\rworking 20%\r" + FULL) == "disk-full"
 
 
-def test_only_the_last_lines_of_a_log_are_read() -> None:
+def test_the_last_line_that_tells_something_counts_and_only_the_last_lines_are_read() -> None:
+    retried = b"WARNING: Retrying (Retry(total=4)) after: connection refused\n"
+    assert told(retried + FULL) == "disk-full"
+    assert told(FULL + retried) == "connection-refused"
     assert told(FULL + b"x\n" * (MOST_LINES + 1)) == "unknown"
     assert told(FULL + b"x\n" * (MOST_LINES - 10)) == "disk-full"
     assert told(b"y" * (3 << 20) + b"\n" + FULL) == "disk-full"
@@ -244,11 +240,6 @@ def test_how_a_silent_process_ended_tells_the_cause(
 ) -> None:
     cause = name_cause(None, b"", ended)
     assert (cause.name, cause.kind, cause.evidence) == (name, kind, evidence)
-
-
-def test_what_a_signal_ended_may_be_tried_again_and_what_is_misused_may_not() -> None:
-    assert name_cause(None, b"", ProcessEnd(exit_status=None, signal=11)).again
-    assert not name_cause(None, b"ERROR: profile x.toml: ", ProcessEnd(exit_status=4)).again
 
 
 def test_a_log_of_any_bytes_gives_evidence_that_can_be_shown() -> None:

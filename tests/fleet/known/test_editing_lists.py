@@ -47,11 +47,9 @@ def test_an_entry_goes_with_its_comments_and_leaves_those_of_others() -> None:
     assert edit(LIST, 1) == f"{HEAD}\n{FIRST}\n{ASIDE}\n{THIRD}"
     assert edit(LIST, 2) == f"{HEAD}\n{FIRST}\n{ASIDE}\n{SECOND}\n\n"
     assert edit(LIST, 0, 1, 2) == f"{HEAD}\n{ASIDE}\n"
-
-
-def test_nothing_to_remove_changes_nothing() -> None:
     assert edit(LIST) == LIST
-    assert edit("known_problems = [{check = 'c', reason = 'r'}]\n") != ""
+    windows = LIST.replace("\n", "\r\n")
+    assert edit(windows, 1) == f"{HEAD}\n{FIRST}\n{ASIDE}\n{THIRD}".replace("\n", "\r\n")
 
 
 def test_the_rest_is_what_it_was_whatever_goes() -> None:
@@ -65,14 +63,11 @@ def test_the_rest_is_what_it_was_whatever_goes() -> None:
                 assert [*left] == [each for n, each in enumerate(entries) if n not in gone]
 
 
-def test_ends_of_lines_stay_those_of_windows() -> None:
-    windows = LIST.replace("\n", "\r\n")
-    assert edit(windows, 1) == f"{HEAD}\n{FIRST}\n{ASIDE}\n{THIRD}".replace("\n", "\r\n")
-
-
 def test_a_list_without_lines_of_its_own_is_left_to_a_person() -> None:
+    inline = "known_problems = [{check = 'c', reason = 'r'}]\n"
+    assert edit(inline) != ""
     with pytest.raises(ProfileError, match=r"k\.toml: its entries do not begin with \[\["):
-        edit("known_problems = [{check = 'c', reason = 'r'}]\n", 0)
+        edit(inline, 0)
 
 
 def test_the_lines_of_entries_are_found() -> None:

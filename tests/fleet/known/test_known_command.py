@@ -65,7 +65,7 @@ def expire(path: Path, *options: str) -> int:
     return main(["known", "expire", str(path), *options])
 
 
-def test_what_matched_nothing_for_five_nights_and_what_expired_goes(
+def test_what_matched_nothing_for_five_nights_and_what_expired_goes_as_the_page_says(
     nights: Nights, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "known.toml"
@@ -85,6 +85,10 @@ def test_what_matched_nothing_for_five_nights_and_what_expired_goes(
         "you publish it",
     ]
     assert path.read_text() == listed(nights)
+    with open_night(str(nights.folder)) as view:
+        notes = view.notes  # of the page
+    assert notes[REMOVABLE] == ["missing-library: libbar comes later"]
+    assert UNMATCHED not in notes
 
 
 def test_in_a_store_without_closed_nights_only_dates_decide(
@@ -98,13 +102,6 @@ def test_in_a_store_without_closed_nights_only_dates_decide(
     left = read_known_list(printed.out.encode(), "printed").entries
     assert [each.match for each in left] == ["libfoo", "libbar", "libqux"]
     assert "no night is closed, so only dates decide" in printed.err
-
-
-def test_the_page_lists_it_for_removal(nights: Nights) -> None:
-    with open_night(str(nights.folder)) as view:
-        notes = view.notes
-    assert notes[REMOVABLE] == ["missing-library: libbar comes later"]
-    assert UNMATCHED not in notes
 
 
 def test_without_a_store_only_what_expired_goes_and_the_file_is_replaced_whole(

@@ -36,6 +36,7 @@ def lint(text: str, head: str = HEAD) -> list[str]:
 
 def test_a_list_with_nothing_amiss_has_no_line() -> None:
     assert lint(FINE) == []
+    assert lint(FINE.replace("comes with the driver", "none of our users has the driver")) == []
 
 
 @pytest.mark.parametrize(
@@ -66,10 +67,6 @@ def test_each_fault_is_a_line(line: str, instead: str, said: str) -> None:
     (found,) = lint(FINE.replace(line, instead))
     assert found.startswith("5: known_problems[0]: ")
     assert said in found
-
-
-def test_a_reason_may_begin_with_a_word_of_placeholders() -> None:
-    assert lint(FINE.replace("comes with the driver", "none of our users has the driver")) == []
 
 
 @pytest.mark.parametrize(

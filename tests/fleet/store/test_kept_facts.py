@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,22 +67,20 @@ def test_facts_of_another_package_are_refused(store: Store, facts: Path) -> None
     assert list(store.names("facts/")) == []
 
 
-@pytest.mark.parametrize("left", [0, 1, 50, 400, 0.5, 0.9, -2])
-def test_facts_that_were_cut_off_are_refused(store: Store, facts: Path, left: float) -> None:
-    whole = facts.read_bytes()
-    facts.write_bytes(whole[: int(left * len(whole)) if 0 < left < 1 else int(left)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(lambda whole, left=left: whole[:left] for left in (0, 1, 50, 400, -2)),
+        *(lambda _, text=text: text for text in (b"{}\n", b'{\n"package": 1}\n', b"\xff")),
+    ],
+)
+def test_what_is_cut_off_or_no_document_of_facts_is_refused(
+    store: Store, facts: Path, change: Callable[[bytes], bytes]
+) -> None:
+    facts.write_bytes(change(facts.read_bytes()))
     with pytest.raises(RecordError, match=r"facts\.json: "):
         keep_facts(store, SHA256, facts)
     assert list(store.names("facts/")) == []
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"{}\n", b"[]\n}\n", b'{\n"package": 1,\n]\n}\n', b"\xff"]
-)
-def test_what_is_no_document_of_facts_is_refused(store: Store, facts: Path, content: bytes) -> None:
-    facts.write_bytes(content)
-    with pytest.raises(RecordError, match=r"facts\.json: "):
-        keep_facts(store, SHA256, facts)
 
 
 def test_there_being_no_facts_is_said(store: Store) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,21 +12,16 @@ from binary_checks.errors import StoreError
 from binary_checks.fleet.store import Store, Stored, open_store
 
 
-def test_the_content_of_a_file_is_taken_too(store: Store, tmp_path: Path) -> None:
+def test_what_is_there_is_never_changed_be_it_a_files_content_or_empty(
+    store: Store, tmp_path: Path
+) -> None:
     (tmp_path / "facts").write_bytes(b"x" * 3_000_000)
     assert store.create("facts/aa/aa.json.gz", tmp_path / "facts")
-    assert store.read("facts/aa/aa.json.gz") == b"x" * 3_000_000
-
-
-def test_an_empty_object_is_one(store: Store) -> None:
-    assert store.create("channels/nightly/numpy/numpy.whl.aa", b"")
-    assert store.read("channels/nightly/numpy/numpy.whl.aa") == b""
-
-
-def test_what_is_there_is_never_changed(store: Store) -> None:
-    store.create("facts/aa/aa.json.gz", b"first")
     assert not store.create("facts/aa/aa.json.gz", b"second")
-    assert store.read("facts/aa/aa.json.gz") == b"first"
+    assert store.read("facts/aa/aa.json.gz") == b"x" * 3_000_000
+    assert store.create("channels/nightly/numpy/numpy.whl.aa", b"")
+    assert not store.create("channels/nightly/numpy/numpy.whl.aa", b"second")
+    assert store.read("channels/nightly/numpy/numpy.whl.aa") == b""
 
 
 def test_what_is_not_there_reads_as_nothing(store: Store) -> None:
@@ -86,12 +80,14 @@ def test_what_is_deleted_is_gone_and_deleting_it_again_is_no_error(store: Store)
     assert store.create("night=2026-11-20/running/b.cpu1.log", b"again")
 
 
-def test_an_object_is_a_file_of_this_host(store: Store) -> None:
+def test_an_object_is_a_file_of_this_host_if_it_is_there(store: Store) -> None:
     store.create("night=2026-11-20/cells.parquet", b"PAR1")
-    with store.local("night=2026-11-20/cells.parquet") as path:
-        assert path.read_bytes() == b"PAR1"
-    with store.local("night=2026-11-20/cells.parquet") as path:
-        assert path.read_bytes() == b"PAR1"
+    for _ in range(2):
+        with store.local("night=2026-11-20/cells.parquet") as path:
+            assert path.read_bytes() == b"PAR1"
+    reason = r"night=2026-11-20/checks\.parquet: cannot be read"
+    with pytest.raises(StoreError, match=reason), store.local("night=2026-11-20/checks.parquet"):
+        raise AssertionError
 
 
 def test_an_object_comes_in_pieces(store: Store) -> None:
@@ -104,14 +100,6 @@ def test_an_object_comes_in_pieces(store: Store) -> None:
     assert list(store.pieces("facts/aa/empty")) == []
     with pytest.raises(StoreError, match="cannot be read"):
         list(store.pieces("facts/aa/absent"))
-
-
-def test_an_object_that_is_not_there_is_no_file(store: Store) -> None:
-    with (
-        pytest.raises(StoreError, match=r"night=2026-11-20/cells\.parquet: cannot be read"),
-        store.local("night=2026-11-20/cells.parquet"),
-    ):
-        raise AssertionError
 
 
 HOSTILE = [
@@ -187,11 +175,8 @@ def test_an_index_repeats_a_package_without_fetching_it(store: Store) -> None:
     assert store.read("conda/release/noarch/demo.conda") == b"the package"
     store.delete("conda/release/noarch/demo.conda")
     assert store.read("files/demo/aa/demo.conda") == b"the package"
-
-
-def test_what_is_not_there_is_not_repeated(store: Store) -> None:
     with pytest.raises(StoreError, match="cannot be"):
-        store.repeat("conda/release/noarch/demo.conda", "files/demo/aa/demo.conda")
+        store.repeat("conda/release/noarch/demo.conda", "files/demo/aa/absent.conda")
     assert list(store.names("conda/")) == []
 
 
@@ -234,18 +219,6 @@ def test_readers_of_an_index_never_see_half_of_it(store: Store) -> None:
         assert all(each.result() is None for each in written)
     assert all(each in contents for each in seen)
     assert store.read("simple/a/index.html") in contents
-
-
-def create(url: str, number: int) -> bool:
-    return open_store(url).create("facts/aa/aa", bytes([number]) * 100_000)
-
-
-@pytest.mark.slow
-def test_of_8_processes_that_write_one_name_one_wins(store: Store, url: str) -> None:
-    with multiprocessing.get_context("spawn").Pool(8) as pool:
-        won = pool.starmap(create, [(url, number) for number in range(8)])
-    assert won.count(True) == 1
-    assert store.read("facts/aa/aa") == bytes([won.index(True)]) * 100_000
 
 
 def test_all_the_same_store_is_opened_again(store: Store, url: str) -> None:

@@ -11,7 +11,6 @@ import pytest
 pytest.importorskip("duckdb", reason="the extra fleet is not installed")
 
 from binary_checks.errors import GatherError, StoreError
-from binary_checks.fleet.night import Attempt
 from binary_checks.fleet.store import (
     Store,
     closed_name,
@@ -29,6 +28,7 @@ from fixtures.fleet.nights import Nights, make_nights
 from fixtures.fleet.script_of_nights import ROLES
 
 CELLS, NIGHTS = 8, 5
+Change = Callable[[bytes], bytes]
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +62,12 @@ def collect(store: Store, nights: Nights, tmp_path: Path) -> Callable[[], NightT
     return collect
 
 
-def ask(store: Store, sql: str) -> list[Any]:
-    with open_tables(store) as connection:
+def ask(nights: Nights, sql: str) -> list[Any]:
+    with open_tables(open_store(str(nights.folder))) as connection:
         return list(connection.execute(sql).fetchall())
 
 
-def rewrite(nights: Nights, role: int, change: Callable[[bytes], bytes]) -> str:
+def rewrite(nights: Nights, role: int, change: Change) -> str:
     """Change the document of the first attempt of a cell tonight; answers with its name."""
     name = result_name(nights.tonight, nights.cell(role), "cpu", 1)
     path = nights.folder / name
@@ -76,7 +76,7 @@ def rewrite(nights: Nights, role: int, change: Callable[[bytes], bytes]) -> str:
 
 
 def test_every_cell_of_every_night_ends_as_it_was_played(untouched: Nights) -> None:
-    rows = ask(open_store(str(untouched.folder)), "SELECT night::VARCHAR, cell, state FROM cells")
+    rows = ask(untouched, "SELECT night::VARCHAR, cell, state FROM cells")
     found = {(night, cell): state for night, cell, state in rows}
     assert len(rows) == len(found) == CELLS * NIGHTS
     assert found == {
@@ -86,18 +86,12 @@ def test_every_cell_of_every_night_ends_as_it_was_played(untouched: Nights) -> N
     }
 
 
-def test_a_night_collected_twice_has_the_same_bytes(
-    collect: Callable[[], NightTables], store: Store
+def test_tables_are_the_same_each_time_and_never_change_once_the_night_is_closed(
+    collect: Callable[[], NightTables], store: Store, nights: Nights
 ) -> None:
     first = {table: path.read_bytes() for table, path in collect().paths.items()}
     keep_tables(store, collect())
     assert {table: path.read_bytes() for table, path in collect().paths.items()} == first
-    keep_tables(store, collect())
-
-
-def test_tables_of_a_closed_night_never_change(
-    collect: Callable[[], NightTables], store: Store, nights: Nights
-) -> None:
     keep_tables(store, collect())
     rewrite(nights, ROLES.grows, lambda content: b"")
     keep_tables(store, collect())  # nobody has read them yet
@@ -109,114 +103,80 @@ def test_tables_of_a_closed_night_never_change(
         keep_tables(store, collect())
 
 
+def change_attempt(**fields: Any) -> Change:
+    def change(content: bytes) -> bytes:
+        return write_attempt(replace(read_attempt(content, "it"), **fields))
+
+    return change
+
+
+def swap(old: bytes, new: bytes) -> Change:
+    return lambda content: content.replace(b'"warned"', b'"passed"').replace(old, new)
+
+
+def change_package(content: bytes) -> bytes:
+    head, result, rest = content.partition(b'"result":')
+    package, sha256, more = rest.partition(b'"node"')
+    begin, name, digest = more.partition(b'"sha256": "')
+    return head + result + package + sha256 + begin + name + b"ab" * 32 + digest[64:]
+
+
 @pytest.mark.parametrize(
-    ("change", "reason"),
+    ("role", "change", "reason"),
     [
-        (lambda content: content[:200], "not JSON"),
-        (lambda content: content.replace(b"attempt/1", b"attempt/2"), "wrote it; update this"),
+        (ROLES.known, lambda content: content[:200], "not JSON"),
+        (ROLES.known, swap(b"attempt/1", b"attempt/2"), "wrote it; update this one"),
         (
-            lambda content: content.replace(b'"accepted": [{', b'"accepted": [{}, {'),
-            "$.result.packages[0].entries[",
+            ROLES.known,
+            swap(b'"accepted": [{', b'"accepted": [{}, {'),
+            "result.packages[0].entries[",
+        ),
+        (ROLES.known, swap(b'"number": 1', b'"number": 7'), "its document is for another attempt"),
+        (
+            ROLES.grows,
+            change_attempt(result=None),
+            "it says passed, but its result says lost: no result, with exit code 0",
         ),
         (
-            lambda content: content.replace(b'"number": 1', b'"number": 7'),
-            "its document is for another attempt",
+            ROLES.breaks_tonight,
+            change_attempt(state=CellState.PASSED),
+            "it says passed, but its result says failed",
+        ),
+        (ROLES.breaks_tonight, change_package, "other bytes than planned: SHA-256 abab"),
+        (
+            ROLES.flaky,
+            swap(b'"outcome": "passed"', b'"outcome": "not inspected"'),
+            "add up to 'not judged'",
+        ),
+        (
+            ROLES.flaky,
+            swap(b'"exit_code": 0', b'"exit_code": 6'),
+            "its result states exit code 6, but the process ended with 0",
+        ),
+        (
+            ROLES.flaky,
+            swap(b'"verdict": "passed"', b'"verdict": "not judged"'),
+            "add up to 'passed'",
+        ),
+        (
+            ROLES.flaky,
+            swap(b'"outcome": "passed"', b'"outcome": "error"'),
+            "add up to 'error'",
         ),
     ],
 )
-def test_a_document_that_cannot_be_read_counts_as_lost_and_is_reported(
-    nights: Nights,
-    collect: Callable[[], NightTables],
-    change: Callable[[bytes], bytes],
-    reason: str,
+def test_a_document_that_cannot_be_read_or_contradicts_itself_is_reported_and_counts_as_lost(
+    nights: Nights, collect: Callable[[], NightTables], role: int, change: Change, reason: str
 ) -> None:
-    cell = nights.cell(ROLES.known)
-    name = rewrite(nights, ROLES.known, change)
+    name = rewrite(nights, role, change)
     made = collect()
     (complaint,) = made.complaints
     assert complaint.startswith(f"{name}: ")
     assert reason in complaint
     assert made.states[CellState.LOST] == 1
-    (attempt,) = made.attempts[cell]
+    attempt, *_ = made.attempts[nights.cell(role)]
     assert attempt.state is CellState.LOST
     assert reason in attempt.reason
-
-
-def change_attempt(**fields: Any) -> Callable[[bytes], bytes]:
-    def change(content: bytes) -> bytes:
-
-        attempt: Attempt = read_attempt(content, "it")
-        return write_attempt(replace(attempt, **fields))
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("role", "fields", "reason"),
-    [
-        (
-            ROLES.grows,
-            {"result": None},
-            "it says passed, but its result says lost: no result, with exit code 0",
-        ),
-        (
-            ROLES.breaks_tonight,
-            {"state": CellState.PASSED},
-            "it says passed, but its result says failed",
-        ),
-    ],
-)
-def test_a_pass_that_its_result_does_not_bear_out_is_none(
-    nights: Nights,
-    collect: Callable[[], NightTables],
-    role: int,
-    fields: dict[str, Any],
-    reason: str,
-) -> None:
-    rewrite(nights, role, change_attempt(**fields))
-    made = collect()
-    assert reason in made.complaints[0]
-    assert made.attempts[nights.cell(role)][0].state is CellState.LOST
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        (b'"outcome": "passed"', b'"outcome": "not inspected"', "add up to 'not judged'"),
-        (
-            b'"exit_code": 0',
-            b'"exit_code": 6',
-            "its result states exit code 6, but the process ended with 0",
-        ),
-        (b'"verdict": "passed"', b'"verdict": "not judged"', "add up to 'passed'"),
-        (b'"outcome": "passed"', b'"outcome": "error"', "add up to 'error'"),
-    ],
-)
-def test_a_pass_that_inspected_nothing_or_broke_is_none(
-    nights: Nights, collect: Callable[[], NightTables], old: bytes, new: bytes, reason: str
-) -> None:
-    def change(content: bytes) -> bytes:
-        return content.replace(b'"warned"', b'"passed"').replace(old, new)
-
-    rewrite(nights, ROLES.flaky, change)
-    made = collect()
-    assert reason in made.complaints[0]
-    assert made.attempts[nights.cell(ROLES.flaky)][0].state is CellState.LOST
-
-
-def test_a_result_about_other_bytes_is_none(
-    nights: Nights, collect: Callable[[], NightTables]
-) -> None:
-    def change(content: bytes) -> bytes:
-        head, result, rest = content.partition(b'"result":')
-        package, sha256, more = rest.partition(b'"node"')
-        begin, name, digest = more.partition(b'"sha256": "')
-        return head + result + package + sha256 + begin + name + b"ab" * 32 + digest[64:]
-
-    rewrite(nights, ROLES.breaks_tonight, change)
-    made = collect()
-    assert "other bytes than planned: SHA-256 abab" in made.complaints[0]
-    assert made.attempts[nights.cell(ROLES.breaks_tonight)][0].state is CellState.LOST
 
 
 def test_a_time_that_no_table_holds_is_none(
@@ -228,7 +188,7 @@ def test_a_time_that_no_table_holds_is_none(
     keep_tables(store, made)
     store.create(closed_name(nights.tonight), b"{}\n")
     where = f"night = '{nights.tonight}' AND cell = '{nights.cell(ROLES.known)}'"
-    assert ask(store, f"SELECT started FROM cells WHERE {where}") == [(None,)]
+    assert ask(nights, f"SELECT started FROM cells WHERE {where}") == [(None,)]
 
 
 def test_an_attempt_at_other_bytes_than_the_plans_does_not_count(
@@ -245,12 +205,12 @@ def test_documents_of_no_planned_cell_are_reported(
 ) -> None:
     store.create(result_name(nights.tonight, "nobody", "cpu", 1), b"{}")
     store.create(f"night={nights.tonight}/results/odd.json", b"{}")
-    before = len(ask(store, "FROM cells"))
+    before = len(ask(nights, "FROM cells"))
     made = collect()
     assert [each.partition(": ")[2][:8] for each in made.complaints] == ["its cell", "not the "]
     keep_tables(store, made)
     store.create(closed_name(nights.tonight), b"{}\n")
-    assert len(ask(store, "FROM cells")) == before + CELLS
+    assert len(ask(nights, "FROM cells")) == before + CELLS
 
 
 def test_a_night_without_a_plan_is_one_clear_line(store: Store, tmp_path: Path) -> None:
@@ -261,7 +221,7 @@ def test_a_night_without_a_plan_is_one_clear_line(store: Store, tmp_path: Path) 
 def test_an_infra_night_has_its_attempts_and_its_cause(untouched: Nights) -> None:
     cell = untouched.cell(ROLES.troubled)
     (row,) = ask(
-        open_store(str(untouched.folder)),
+        untouched,
         "SELECT state, attempts, cause, cause_kind, reason, facts, log FROM cells "
         f"WHERE cell = '{cell}' AND night = '{untouched.nights[2]}'",
     )
@@ -272,7 +232,7 @@ def test_an_infra_night_has_its_attempts_and_its_cause(untouched: Nights) -> Non
 
 def test_a_second_stage_has_checks_of_its_own(untouched: Nights) -> None:
     rows = ask(
-        open_store(str(untouched.folder)),
+        untouched,
         "SELECT stage, count(*) FROM checks WHERE night = '2026-11-20' "
         f"AND cell = '{untouched.cell(ROLES.grows)}' GROUP BY stage ORDER BY stage",
     )
@@ -282,7 +242,7 @@ def test_a_second_stage_has_checks_of_its_own(untouched: Nights) -> None:
 
 def test_the_first_problem_of_a_check_stands_in_its_row(untouched: Nights) -> None:
     (row,) = ask(
-        open_store(str(untouched.folder)),
+        untouched,
         "SELECT check_id, family, problems, path, sentence FROM checks "
         "WHERE night = '2026-11-20' AND outcome = 'failed' "
         f"AND cell = '{untouched.cell(ROLES.breaks_tonight)}'",
@@ -294,11 +254,10 @@ def test_the_first_problem_of_a_check_stands_in_its_row(untouched: Nights) -> No
 def test_each_package_has_its_objects_once_in_the_night_that_met_it_first(
     untouched: Nights,
 ) -> None:
-    store = open_store(str(untouched.folder))
-    counts = ask(store, "SELECT sha256, count(DISTINCT night) FROM all_parts GROUP BY sha256")
+    counts = ask(untouched, "SELECT sha256, count(DISTINCT night) FROM all_parts GROUP BY sha256")
     assert {count for _, count in counts} == {1}
     nothing_lacks = ask(
-        store,
+        untouched,
         "SELECT DISTINCT sha256 FROM cells WHERE facts <> '' AND sha256 NOT IN "
         "(SELECT sha256 FROM parts)",
     )
@@ -307,7 +266,7 @@ def test_each_package_has_its_objects_once_in_the_night_that_met_it_first(
 
 def test_objects_say_their_floor_of_glibc_and_their_gpu_targets(untouched: Nights) -> None:
     rows = ask(
-        open_store(str(untouched.folder)),
+        untouched,
         "SELECT DISTINCT night::VARCHAR, objects.glibc, objects.gpu, objects.needed FROM objects "
         "JOIN (SELECT DISTINCT sha256 FROM cells "
         f"WHERE cell = '{untouched.cell(ROLES.grows)}') USING (sha256) ORDER BY night",
@@ -327,32 +286,24 @@ def test_objects_say_their_floor_of_glibc_and_their_gpu_targets(untouched: Night
         (b"", "not JSON"),
         (b"\x1f\x8b\x08", "incomplete"),
         (b"no gzip", "incomplete, or not gzip"),
+        (None, "the tables lack its objects"),
     ],
 )
 def test_facts_that_cannot_be_read_are_reported_and_cost_no_cell(
-    nights: Nights,
-    collect: Callable[[], NightTables],
-    content: bytes,
-    reason: str,
+    nights: Nights, collect: Callable[[], NightTables], content: bytes | None, reason: str
 ) -> None:
     path = nights.folder / result_name(nights.tonight, nights.cell(ROLES.grows), "cpu", 1)
     facts = read_attempt(path.read_bytes(), "it").facts
-    (nights.folder / facts_name(facts)).write_bytes(content)
+    (nights.folder / facts_name(facts)).unlink()
+    if content is not None:
+        (nights.folder / facts_name(facts)).write_bytes(content)
     made = collect()
     (complaint,) = made.complaints
-    assert complaint.startswith(facts_name(facts))
+    assert facts_name(facts) in complaint
     assert reason in complaint
     assert made.states == {
         state: [*nights.states[nights.tonight].values()].count(state) for state in made.states
     }
-
-
-def test_facts_that_are_gone_are_reported(
-    nights: Nights, collect: Callable[[], NightTables]
-) -> None:
-    path = nights.folder / result_name(nights.tonight, nights.cell(ROLES.grows), "cpu", 1)
-    (nights.folder / facts_name(read_attempt(path.read_bytes(), "it").facts)).unlink()
-    assert "the tables lack its objects" in collect().complaints[0]
 
 
 def test_checks_that_report_one_fault_have_one_that_leads(
@@ -384,10 +335,10 @@ def test_checks_that_report_one_fault_have_one_that_leads(
     store.create(closed_name(nights.tonight), b"{}\n")
     cell, night = nights.cell(ROLES.breaks_tonight), nights.tonight
     where = f"night = '{night}' AND cell = '{cell}' AND outcome = 'failed' ORDER BY check_id"
-    found = ask(store, f"SELECT check_id, leads FROM checks WHERE {where}")
+    found = ask(nights, f"SELECT check_id, leads FROM checks WHERE {where}")
     assert found == [("import-fails", False), ("malformed-object", True)]
     where = f"night = '{night}' AND list_contains(cells, '{cell}')"
-    assert ask(store, f"SELECT check_id FROM faults WHERE {where}") == [("malformed-object",)]
+    assert ask(nights, f"SELECT check_id FROM faults WHERE {where}") == [("malformed-object",)]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no full device on this system")

@@ -47,9 +47,10 @@ def test_a_failure_is_not_undone_by_a_retry_without_a_result(later: str) -> None
     assert (end.state, end.cause) == (CellState.FAILED, "check")
 
 
-def test_the_order_in_which_documents_are_found_does_not_matter() -> None:
+def test_attempts_count_once_and_in_the_order_of_their_numbers() -> None:
     attempts = [attempt("passed", 10), attempt("failed", 9)]
     assert final_state(planned(), attempts) == final_state(planned(), reversed(attempts))
+    assert len(final_state(planned(), [attempt("failed"), attempt("failed")]).attempts) == 1
 
 
 @pytest.mark.parametrize("state", ["missing", "stale", "infra"])
@@ -66,16 +67,13 @@ def test_flaky_says_why_it_failed_and_shows_what_passed() -> None:
     assert end.last == {CPU: passed}
 
 
-def test_an_attempt_at_other_bytes_does_not_count() -> None:
+def test_an_attempt_at_other_bytes_or_of_a_stage_that_the_cell_lacks_does_not_count() -> None:
     end = final_state(planned(), [attempt("passed", sha256="bb")])
     assert (end.state, end.attempts) == (CellState.LOST, ())
     other = [attempt("failed", sha256="bb"), attempt("passed", 2)]
     assert final_state(planned(), other).state is CellState.PASSED
-
-
-def test_two_documents_of_one_attempt_count_once() -> None:
-    end = final_state(planned(), [attempt("failed"), attempt("failed")])
-    assert len(end.attempts) == 1
+    not_planned = [attempt("passed"), attempt("failed", 1, GPU)]
+    assert final_state(planned(), not_planned).state is CellState.PASSED
 
 
 @pytest.mark.parametrize(
@@ -98,8 +96,3 @@ def test_a_second_stage_joins_the_first(cpu: list[str], gpu: list[str], end: str
     attempts = [attempt(state, number) for number, state in enumerate(cpu, 1)]
     attempts += [attempt(state, number, GPU) for number, state in enumerate(gpu, 1)]
     assert final_state(planned(gpu=True), attempts).state.value == end
-
-
-def test_a_second_stage_of_a_cell_that_has_none_does_not_count_against_it() -> None:
-    end = final_state(planned(), [attempt("passed"), attempt("failed", 1, GPU)])
-    assert end.state is CellState.PASSED

@@ -62,9 +62,6 @@ def test_a_table_for_people(nights: Nights, capsys: pytest.CaptureFixture[str]) 
     assert head.split() == ["project", "cell", "nights", "state", "last_night", "troubles", "kind"]
     assert [row.split()[-4] for row in rows] == ["failed", "failed", "passed", "passed"]
     assert count == "4 rows"
-
-
-def test_no_rows_say_so(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     assert query("missing", nights=nights) == 0
     assert capsys.readouterr().out == "0 rows\n"
 
@@ -123,7 +120,7 @@ def test_hostile_texts_stay_inert(
         assert "@everyone" not in shown.replace("`", "\0").split("\0")[0::2]
 
 
-def test_a_file_and_stdin_have_sql_of_several_lines(
+def test_a_file_and_stdin_have_sql_of_several_lines_that_is_never_cut(
     nights: Nights,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -139,14 +136,8 @@ def test_a_file_and_stdin_have_sql_of_several_lines(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
     assert query("-", "--csv", nights=nights) == 4
     assert capsys.readouterr().err == "binary-checks: standard input: not UTF-8\n"
-
-
-def test_a_question_that_is_too_long_is_refused_and_not_cut(
-    nights: Nights, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    sql = tmp_path / "long.sql"
-    sql.write_text(f"SELECT 1 {' ' * (1 << 20)} UNION SELECT 2")
-    assert query(str(sql), nights=nights) == 4
+    (tmp_path / "long.sql").write_text(f"SELECT 1 {' ' * (1 << 20)} UNION SELECT 2")
+    assert query(str(tmp_path / "long.sql"), nights=nights) == 4
     assert capsys.readouterr().err == (
         "binary-checks: long.sql: cannot be read: more than 1,048,576 bytes\n"
     )
@@ -213,15 +204,12 @@ def test_a_long_answer_is_cut_on_a_terminal_and_says_so(
     assert lines[-1] == "the first 1,000 rows; --csv has all"
 
 
-def test_what_json_cannot_say_is_a_text(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_json_cannot_say_is_a_text_and_the_name_of_a_column_is_no_formula(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
     sql = "SELECT 'inf'::DOUBLE AS a, 1.5::DECIMAL(3, 1) AS b, NULL AS c, {'d': 'e'} AS d"
     assert query(sql, "--json", nights=nights) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row == {"a": "inf", "b": "1.5", "c": None, "d": {"d": "e"}}
-
-
-def test_the_name_of_a_column_is_no_formula(
-    nights: Nights, capsys: pytest.CaptureFixture[str]
-) -> None:
     assert query('SELECT 1 AS "=cmd()"', "--csv", nights=nights) == 0
     assert capsys.readouterr().out == "'=cmd()\n1\n"

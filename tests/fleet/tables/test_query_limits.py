@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -33,10 +34,11 @@ def ask(nights: Nights, sql: str) -> int:
     return main(["query", sql, "--csv", "--store", str(nights.folder)])
 
 
-def start(nights: Nights, sql: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "binary_checks", "query", sql, "--csv", "--store"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen([*command, str(nights.folder)], text=True, **pipes)
+def start(
+    sql: str, store: Path | str, stdout: int | IO[str] = subprocess.PIPE, cwd: Path | None = None
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "binary_checks", "query", sql, "--csv", "--store", str(store)]
+    return subprocess.Popen(command, text=True, stdout=stdout, stderr=subprocess.PIPE, cwd=cwd)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse no memory")
@@ -54,7 +56,7 @@ def start(nights: Nights, sql: str) -> subprocess.Popen[str]:
 )
 def test_an_answer_that_takes_too_much_memory_is_one_line(nights: Nights, sql: str) -> None:
     before = peak_of_children()
-    with start(nights, sql) as asking:
+    with start(sql, nights.folder) as asking:
         out, err = asking.communicate(timeout=60)
     assert (asking.returncode, out) == (4, "")
     assert err.startswith("binary-checks: SQL: ")
@@ -115,7 +117,7 @@ def test_a_signal_ends_the_command_while_it_answers(
 ) -> None:
     demand_heard(number)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with start(nights, ENDLESS) as asking:
+    with start(ENDLESS, nights.folder) as asking:
         while not [*tmp_path.rglob("parts.parquet")]:  # it copies the tables before it answers
             assert asking.poll() is None
             time.sleep(0.05)
@@ -130,15 +132,8 @@ def test_a_signal_ends_the_command_while_it_answers(
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
 def test_a_command_that_is_asked_to_end_says_so_in_one_line(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "mine.sql")
-    with (
-        subprocess.Popen(
-            [sys.executable, "-m", "binary_checks", "query", "mine.sql", "--store", "nights"],
-            cwd=tmp_path,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as asking,
-        (tmp_path / "mine.sql").open("wb"),
-    ):  # once it waits for the question
+    with start("mine.sql", "nights", cwd=tmp_path) as asking, (tmp_path / "mine.sql").open("wb"):
+        # it waits for the question now
         asking.send_signal(signal.SIGTERM)
         _, said = asking.communicate(timeout=60)
     assert (asking.returncode, said) == (2, "binary-checks: interrupted: SIGTERM\n")
@@ -146,18 +141,11 @@ def test_a_command_that_is_asked_to_end_says_so_in_one_line(tmp_path: Path) -> N
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
 def test_an_answer_that_cannot_be_printed_is_one_line(nights: Nights) -> None:
-    command = [sys.executable, "-m", "binary_checks", "query", "grid", "--store"]
-    with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [*command, str(nights.folder)],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert ended.returncode == 6
-    assert ended.stderr.startswith("binary-checks: standard output or a temporary file cannot be")
-    assert ended.stderr.count("\n") == 1
+    with Path("/dev/full").open("w") as full, start("grid", nights.folder, full) as asking:
+        _, said = asking.communicate(timeout=60)
+    assert asking.returncode == 6
+    assert said.startswith("binary-checks: standard output or a temporary file cannot be")
+    assert said.count("\n") == 1
 
 
 def test_a_python_without_duckdb_says_what_to_install(
@@ -165,7 +153,7 @@ def test_a_python_without_duckdb_says_what_to_install(
 ) -> None:
     (tmp_path / "duckdb.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with start(nights, "grid") as asking:
+    with start("grid", nights.folder) as asking:
         _, said = asking.communicate(timeout=60)
     assert asking.returncode == 6
     assert "pip install 'binary-checks[fleet]'" in said

@@ -203,18 +203,12 @@ def test_the_first_night_without_an_architecture(nights: Nights, answer: Ask) ->
     assert answer("architecture-dropped", architecture="sm_90") == []
 
 
-@pytest.mark.parametrize("version", ["2.34", "GLIBC_2.34", "2.18"])
-def test_who_needs_a_version_of_glibc(nights: Nights, answer: Ask, version: str) -> None:
-    (row,) = answer("needs-glibc", version=version)
-    assert (row["cell"], row["glibc"]) == (nights.cell(ROLES.grows), "2.34")
+def test_who_needs_a_version_of_glibc(nights: Nights, answer: Ask) -> None:
+    for version in ("2.34", "GLIBC_2.34", "2.18"):
+        (row,) = answer("needs-glibc", version=version)
+        assert (row["cell"], row["glibc"]) == (nights.cell(ROLES.grows), "2.34")
     assert answer("needs-glibc", version="2.35") == []
-
-
-def test_versions_of_glibc_are_numbers_and_not_letters(answer: Ask) -> None:
     assert len(answer("needs-glibc", version="2.9")) > 3  # 2.17 is later
-
-
-def test_nobody_needed_it_before(nights: Nights, answer: Ask) -> None:
     assert answer("needs-glibc", night=nights.nights[0]) == []
 
 

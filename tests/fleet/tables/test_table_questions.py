@@ -56,23 +56,24 @@ def test_the_columns_are_those_that_are_declared(connection: Any) -> None:
         ]
 
 
-def test_free_sql_takes_parameters_and_knows_the_last_night(
+def test_free_sql_takes_parameters_or_their_defaults_and_knows_the_last_night(
     connection: Any, nights: Nights
 ) -> None:
     sql = "SELECT DISTINCT night::VARCHAR, $word FROM cells WHERE night = $night::DATE"
     assert rows(connection, sql, word="x") == [(nights.tonight, "x")]
     assert rows(connection, sql, word="x", night=nights.nights[0]) == [(nights.nights[0], "x")]
-
-
-def test_sql_may_state_defaults_of_its_parameters(connection: Any) -> None:
     sql = "-- A question.\n-- $word = some: a word\nSELECT $word"
     assert rows(connection, sql) == [("some",)]
     assert rows(connection, sql, word="x") == [("x",)]
+    with pytest.raises(ProfileError, match="wrod: the SQL has no such parameter"):
+        rows(connection, "SELECT $word", wrod="x")
 
 
 def test_columns_of_one_name_are_told_apart(connection: Any) -> None:
     with ask(connection, "SELECT 1 AS a, 2 AS a, 3 AS b", {}) as answer:
         assert answer.columns == ("a", "a_2", "b")
+    with ask(connection, f"SELECT {', '.join(['1 AS a'] * 4000)}", {}) as answer:
+        assert answer.columns[:2] + answer.columns[-1:] == ("a", "a_2", "a_4000")
 
 
 @pytest.mark.parametrize(
@@ -152,11 +153,6 @@ def test_a_mistake_is_duckdbs_own_first_line(connection: Any, sql: str, reason: 
     assert "\n" not in str(caught.value)
 
 
-def test_a_parameter_that_the_sql_lacks_is_refused(connection: Any) -> None:
-    with pytest.raises(ProfileError, match="wrod: the SQL has no such parameter"):
-        rows(connection, "SELECT $word", wrod="x")
-
-
 def test_the_last_nights_alone(store: Store, nights: Nights) -> None:
     with open_tables(store, nights=nights.nights[1:]) as connection:
         found = rows(connection, "SELECT DISTINCT night::VARCHAR FROM cells ORDER BY 1")
@@ -217,11 +213,6 @@ def test_a_damaged_table_is_named(tmp_path: Path, damage: str, table: str) -> No
         rows(connection, f"SELECT * FROM {table}")
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_4000_columns_of_one_name_are_told_apart_at_once(connection: Any) -> None:
-    with ask(connection, f"SELECT {', '.join(['1 AS a'] * 4000)}", {}) as answer:
-        assert answer.columns[:2] + answer.columns[-1:] == ("a", "a_2", "a_4000")
 
 
 def test_a_time_that_python_cannot_hold_is_one_line(connection: Any) -> None:
