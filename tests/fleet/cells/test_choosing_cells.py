@@ -157,14 +157,6 @@ def test_a_variable_that_asks_for_nothing_there_is_named(
     assert str(caught.value).startswith(said)
 
 
-def test_the_file_is_what_it_was_whatever_the_environment_asks_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    before = read_cells(Path("cells.toml"))
-    monkeypatch.setenv("BINARY_CHECKS_ONLY", "variant=cu130")
-    assert read_cells(Path("cells.toml")) == before
-
-
 def test_no_environment_makes_ci_files_differ_from_those_that_are_checked_in(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

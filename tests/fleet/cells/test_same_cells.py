@@ -12,6 +12,7 @@ import pytest
 
 from binary_checks.fleet.ci.ci_settings import SYSTEMS
 from binary_checks.fleet.nights import find_python
+from fixtures.slow import slow
 from tests.fleet.ci.ci_files import PROJECT
 
 jinja2 = pytest.importorskip("jinja2")
@@ -57,13 +58,9 @@ def made(folder: Path, *, seed: str, python: str = sys.executable) -> tuple[str,
     return ended.stdout, [each.read_bytes() for each in files]
 
 
-def test_of_two_hash_seeds(tmp_path: Path) -> None:
-    assert made(tmp_path / "a", seed="0") == made(tmp_path / "b", seed="1")
-
-
-@pytest.mark.slow
-def test_of_twenty_hash_seeds(tmp_path: Path) -> None:
-    first, *others = (made(tmp_path / str(seed), seed=str(seed)) for seed in range(20))
+@pytest.mark.parametrize("seeds", [2, *slow(20)])
+def test_of_several_hash_seeds(tmp_path: Path, seeds: int) -> None:
+    first, *others = (made(tmp_path / str(seed), seed=str(seed)) for seed in range(seeds))
     assert all(each == first for each in others)
 
 

@@ -122,17 +122,9 @@ ROWS = st.lists(
 
 
 def made(rows: Sequence[tuple[str, str, str, str, str, bool]]) -> list[Cell]:
+    axes = ("project", "system", "architecture", "python", "variant", "gpu")
     return [
-        Cell(
-            id="-".join(row[:-1]),
-            project=row[0],
-            system=row[1],
-            architecture=row[2],
-            python=row[3],
-            variant=row[4],
-            gpu=row[5],
-        )
-        for row in rows
+        Cell(id="-".join(row[:-1]), **dict[str, Any](zip(axes, row, strict=True))) for row in rows
     ]
 
 

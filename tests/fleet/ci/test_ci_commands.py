@@ -30,7 +30,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return repository
 
 
-def test_what_is_written_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_written_is_as_it_should_be_and_is_written_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["ci", "write"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f".github/workflows/binary-checks{name}.yml: written"
@@ -41,6 +43,12 @@ def test_what_is_written_is_as_it_should_be(capsys: pytest.CaptureFixture[str]) 
     assert CELL.read_text("utf-8").startswith(
         "# Generated from cells.toml by `binary-checks ci wri"
     )
+    before = CELL.stat().st_mtime_ns, CELL.stat().st_ino
+    assert main(["ci", "write"]) == 0
+    assert capsys.readouterr().out == "4 files up to date\n"
+    assert (CELL.stat().st_mtime_ns, CELL.stat().st_ino) == before
+    CELL.write_bytes(CELL.read_bytes().replace(b"\n", b"\r\n"))
+    assert main(["ci", "check"]) == 0  # line ends of Windows are no drift
 
 
 @pytest.mark.parametrize("arguments", [["ci", "check"], ["cells", "--ci", "circleci"]])
@@ -52,15 +60,6 @@ def test_without_jinja_there_is_one_line(
     assert capsys.readouterr().err == (
         "binary-checks: ci: Jinja2 is not installed: `pip install 'binary-checks[fleet]'`\n"
     )
-
-
-def test_a_second_time_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["ci", "write"])
-    before = CELL.stat().st_mtime_ns, CELL.stat().st_ino
-    capsys.readouterr()
-    assert main(["ci", "write"]) == 0
-    assert capsys.readouterr().out == "4 files up to date\n"
-    assert (CELL.stat().st_mtime_ns, CELL.stat().st_ino) == before
 
 
 def test_a_new_cuda_version_changes_no_file(capsys: pytest.CaptureFixture[str]) -> None:
@@ -191,12 +190,6 @@ def test_a_full_disk_leaves_all_files_as_they_were(
     assert {path: path.read_bytes() for path in CELL.parent.iterdir()} == before
 
 
-def test_line_ends_of_windows_are_no_drift() -> None:
-    main(["ci", "write"])
-    CELL.write_bytes(CELL.read_bytes().replace(b"\n", b"\r\n"))
-    assert main(["ci", "check"]) == 0
-
-
 @pytest.mark.parametrize("name", [".github", ".github/workflows/binary-checks-night.yml/x"])
 def test_a_file_in_place_of_a_folder_and_the_other_way_are_one_line(
     name: str, capsys: pytest.CaptureFixture[str]
@@ -210,6 +203,10 @@ def test_a_file_in_place_of_a_folder_and_the_other_way_are_one_line(
 
 
 def test_a_mistake_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ci", "check", "--system", "githup"]) == 4
+    assert capsys.readouterr().err.startswith(
+        "binary-checks: ci check: argument --system: invalid choice: 'githup' (choose from"
+    )
     Path("cells.toml").write_text(PROJECT.replace("github = [", "githup = ["), encoding="utf-8")
     assert main(["ci", "write"]) == 4
     assert "unknown key 'githup'; did you mean 'github'?" in capsys.readouterr().err
@@ -226,13 +223,6 @@ def test_a_link_out_of_the_folder_is_not_followed(
     assert main(["ci", "write"]) == 4
     assert "a symbolic link leads out of" in capsys.readouterr().err
     assert [*outside.iterdir()] == []
-
-
-def test_an_unknown_system_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ci", "check", "--system", "githup"]) == 4
-    assert capsys.readouterr().err.startswith(
-        "binary-checks: ci check: argument --system: invalid choice: 'githup' (choose from"
-    )
 
 
 def test_a_matrix_outside_of_the_folder_is_refused(

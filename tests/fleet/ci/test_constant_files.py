@@ -145,10 +145,11 @@ def test_a_name_of_the_matrix_is_one_word_of_a_script(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [PROJECT, WATCHED], ids=["built", "watched"])
 def test_zizmor_finds_nothing(text: str, tmp_path: Path) -> None:
-    paths = [tmp_path / path for path in write("github", make(text))]
+    (tmp_path / FOLDER).mkdir(parents=True)
+    paths = []
     for path, content in write("github", make(text)).items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(content, encoding="utf-8")
+        paths.append(tmp_path / path)
+        paths[-1].write_text(content, encoding="utf-8")
     command = [demand_tool("zizmor"), "--offline", "--quiet", *map(str, paths)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout
@@ -196,13 +197,17 @@ def test_cells_run_in_the_image_of_their_runner() -> None:
     assert "container" not in jobs_of(github()["binary-checks-cell"])["test"]
 
 
-def test_the_gpu_stage_waits_for_its_own_cell_alone() -> None:
+def test_the_gpu_stage_waits_for_its_own_cell_alone_and_only_good_builds_are_published() -> None:
     files = github()
     chain = jobs_of(files["binary-checks-cell"])
     assert [*chain] == ["build", "test", "gpu", "publish"]
     assert chain["gpu"]["needs"] == ["build", "test"]
     assert chain["gpu"]["if"] == "${{ fromJSON(inputs.row).gpu }}"
     assert chain["publish"]["if"].startswith("${{ !cancelled() && needs.build.result == 'success'")
+    assert "github.event_name != 'pull_request'" in chain["publish"]["if"]
+    upload = chain["build"]["steps"][-1]  # which a build that failed does not reach
+    assert "upload-artifact" in upload["uses"]
+    assert "if" not in upload
     assert "needs" not in jobs_of(files["binary-checks-chunk"])["cell"]
     assert jobs_of(files["binary-checks"])["cells"]["needs"] == "plan"
 
@@ -234,58 +239,31 @@ def test_every_action_stands_beside_its_tag() -> None:
 
 def test_secrets_reach_the_steps_that_read_them_and_no_others() -> None:
     files = github()
-    seen = {
-        (job, step["run"].strip())
-        for content in files.values()
-        for job, step in steps_of(content)
-        if "secrets." in json.dumps(step)
-    }
+    steps = [each for content in files.values() for each in steps_of(content)]
+    seen = {(job, step["run"].strip()) for job, step in steps if "secrets." in json.dumps(step)}
     assert seen == {
         (stage, f"binary-checks ci stage {stage}")
         for stage in ("publish", "plan", "smoke", "smoke-gpu", "collect")
     }
-    signing = [
-        job
-        for content in files.values()
-        for job, step in steps_of(content)
-        if "SIGNING_KEY" in step.get("env", {})
-    ]
-    assert signing == ["publish"]
+    assert [job for job, step in steps if "SIGNING_KEY" in step.get("env", {})] == ["publish"]
     assert jobs_of(files["binary-checks-cell"])["publish"]["environment"] == "publish"
 
 
-def test_a_pull_request_publishes_nothing() -> None:
-    publish = jobs_of(github()["binary-checks-cell"])["publish"]
-    assert "github.event_name != 'pull_request'" in publish["if"]
-
-
-def test_jobs_may_read_and_nothing_else() -> None:
+def test_jobs_may_read_and_nothing_else_keep_no_credentials_and_end() -> None:
+    given: dict[str, list[Json]] = {"checkout": [], "upload-artifact": [], "setup-python": []}
     for text in github().values():
         assert load(text)["permissions"] == {"contents": "read"}
-        assert not [job for job in jobs_of(text).values() if "permissions" in job]
-
-
-def test_checkouts_keep_no_credentials_and_jobs_end() -> None:
-    for text in github().values():
-        for _, step in steps_of(text):
-            if "actions/checkout@" in step.get("uses", ""):
-                assert step["with"] == {"persist-credentials": False}
         for job in jobs_of(text).values():
+            assert "permissions" not in job
             assert "timeout-minutes" in job or "uses" in job
-
-
-def test_an_attempt_replaces_what_the_one_before_it_left_and_pythons_may_be_previews() -> None:
-    steps = [step for text in github().values() for _, step in steps_of(text)]
-    kept = [step["with"] for step in steps if "upload-artifact" in step.get("uses", "")]
-    pythons = [step["with"] for step in steps if "setup-python" in step.get("uses", "")]
-    assert {given["overwrite"] for given in kept} == {True}
-    assert {given["allow-prereleases"] for given in pythons} == {True}
-
-
-def test_a_build_that_failed_leaves_nothing_to_publish() -> None:
-    upload = jobs_of(github()["binary-checks-cell"])["build"]["steps"][-1]
-    assert "upload-artifact" in upload["uses"]
-    assert "if" not in upload
+        for _, step in steps_of(text):
+            for action, found in given.items():
+                if f"actions/{action}@" in step.get("uses", ""):
+                    found.append(step["with"])
+    assert all(each == {"persist-credentials": False} for each in given["checkout"])
+    # An attempt replaces what the one before it left, and Pythons may be previews.
+    assert {each["overwrite"] for each in given["upload-artifact"]} == {True}
+    assert {each["allow-prereleases"] for each in given["setup-python"]} == {True}
 
 
 # -- CircleCI
@@ -295,8 +273,7 @@ def test_circleci_hides_secrets_from_what_plans() -> None:
     hidden = "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY SIGNING_KEY\n"
     text = write("circleci", make())[".circleci/config.yml"]
     assert "context" not in json.dumps(jobs_of(text)["plan"])
-    scripts = [script for _, script in scripts_of(text)]
-    assert [hidden in script for script in scripts] == [True, True]
+    assert [hidden in script for _, script in scripts_of(text)] == [True, True]
 
 
 def test_variables_of_every_job_are_there_before_anything_is_installed() -> None:

@@ -54,6 +54,7 @@ secrets = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
 [ci.environment]
 AWS_REGION = "eu-central-1"
 """
+KEPT = 'built = "test"\npublished = "release"\npolicy = "policy.toml"\n'
 TOOL = "./tools/binary_checks-0.1.0-py3-none-any.whl[fleet,sign]"
 GPU_RUNNER = """\
 [[runners]]
@@ -89,8 +90,9 @@ def warn(make: Make, tmp_path: Path) -> Warn:
 
 def test_a_cell_is_built_tested_on_both_and_published(make: Make) -> None:
     assert make().stages == ("build", "test", "gpu", "publish")
-    kept = CI.replace('built = "test"\npublished = "release"\npolicy = "policy.toml"\n', "")
-    assert make(CELLS + kept + GPU_RUNNER).stages == ("build", "test", "gpu")
+    assert make(CELLS + CI.replace(KEPT, "") + GPU_RUNNER).stages == ("build", "test", "gpu")
+    watched = '[ci]\nsystems = ["github"]\nstore = "s3://results/torch"\ninstall = "x"\n'
+    assert make(CELLS + watched + GPU_RUNNER).stages == ()  # what is not built
 
 
 def test_the_values_of_a_cell_are_variables(make: Make) -> None:
@@ -125,17 +127,13 @@ def test_machines_are_ours_until_the_file_says_otherwise(make: Make) -> None:
     cells = make().place_cells("github")
     assert cells[2].machine == RunsOn(labels=("ubuntu-24.04",))
     assert cells[-1].machine == RunsOn(labels=("macos-15",))
+    assert cells[2].gpu_machine == NOWHERE
+    assert cells[3].gpu_machine == RunsOn(labels=("self-hosted", "gpu-cu126"))
     assert make().place_cells("circleci")[2].machine == on_circleci
     own = '[[runners]]\nwhen = "system=linux"\ngithub = ["self-hosted", "big"]\n'
     changed = make(CELLS + CI + GPU_RUNNER + own)
     assert changed.place_cells("github")[2].machine == RunsOn(labels=("self-hosted", "big"))
     assert changed.place_cells("circleci")[2].machine == on_circleci
-
-
-def test_a_gpu_stage_has_a_machine_of_its_own(make: Make) -> None:
-    cells = make().place_cells("github")
-    assert cells[2].gpu_machine == NOWHERE
-    assert cells[3].gpu_machine == RunsOn(labels=("self-hosted", "gpu-cu126"))
 
 
 def test_the_smoke_shares_cells_of_the_same_machines(make: Make) -> None:
@@ -162,19 +160,10 @@ def test_a_runner_for_no_cell_is_warned_of(warn: Warn) -> None:
 
 
 def test_builds_that_no_channel_keeps_are_warned_of(warn: Warn) -> None:
-    lines = ('built = "test"\n', 'published = "release"\n', 'policy = "policy.toml"\n')
-    text = CI
-    for line in lines:
-        text = text.replace(line, "")
-    (warning,) = warn(CELLS + text + GPU_RUNNER)
+    (warning,) = warn(CELLS + CI.replace(KEPT, "") + GPU_RUNNER)
     assert warning.startswith(
         "cells.toml: ci: 'built' is missing: builds are tested, but not stored"
     )
-
-
-def test_what_is_not_built_is_only_watched(make: Make) -> None:
-    watched = '[ci]\nsystems = ["github"]\nstore = "s3://results/torch"\ninstall = "x"\n'
-    assert make(CELLS + watched + GPU_RUNNER).stages == ()
 
 
 @pytest.mark.parametrize("system", ["github", "circleci", "tox"])
@@ -318,9 +307,7 @@ def test_a_cell_without_a_machine_concerns_the_system_that_lacks_it_alone(make: 
         "torch-linux-x86_64-3.9-cu126 and 1 more; write [[runners]] with when = "
         '"id=torch-linux-x86_64-3.9-cu126", stage = "gpu" and circleci = …'
     }
-
-
-def test_an_architecture_that_nobody_hosts_needs_a_machine(make: Make) -> None:
+    # An architecture that nobody hosts.
     text = CELLS.replace('"linux-x86_64"', '"linux-s390x"') + CI + GPU_RUNNER
     files, refused = write_files(make(text))
     assert files == {}

@@ -61,20 +61,15 @@ def test_an_environment_is_called_as_its_cell_and_has_its_python_and_system() ->
     assert found["skip_missing_interpreters"] is True
 
 
-def test_a_wheel_is_that_of_the_cell_by_its_folder_or_its_tags() -> None:
+def test_a_wheel_is_that_of_the_cell_by_its_folder_or_by_tags_that_tell_cells_apart() -> None:
     assert list_patterns(make()["env"]["Demo.Kit-linux-x86_64-3.13t"]) == [
         "Demo.Kit-linux-x86_64-3.13t/*",
         "[dD][eE][mM][oO][_.][kK][iI][tT]-*-cp313-cp313t-*linux*_x86_64.whl",
         "Demo.Kit-linux-x86_64-3.13t/*",
     ]
-
-
-def test_cells_that_tags_do_not_tell_apart_have_their_folders_alone() -> None:
     found = make(CELLS.replace("[ci]", 'variant = ["cpu", "cu126"]\n[ci]', 1))
-    assert list_patterns(found["env"]["Demo.Kit-linux-x86_64-3.12-cpu"]) == [
-        "Demo.Kit-linux-x86_64-3.12-cpu/*",
-        "Demo.Kit-linux-x86_64-3.12-cpu/*",
-    ]
+    cell = "Demo.Kit-linux-x86_64-3.12-cpu"
+    assert list_patterns(found["env"][cell]) == [f"{cell}/*", f"{cell}/*"]
 
 
 @pytest.mark.parametrize(
