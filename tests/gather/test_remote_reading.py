@@ -12,12 +12,14 @@ from typing import cast
 import pytest
 
 from binary_checks import objects
+from binary_checks.declaring import find_checks
 from binary_checks.errors import GatherError, PackageError, Unavailable
 from binary_checks.gather.reading import find_publication, find_published
 from binary_checks.model import (
     CppArchive,
     Kind,
     MalformedObject,
+    Note,
     ObjectFile,
     PublishedFile,
     PublishedWheel,
@@ -28,12 +30,10 @@ from binary_checks.model import (
 )
 from binary_checks.objects.first_bytes import read_first_bytes
 from binary_checks.packages import open_package
-from binary_checks.web.client import Client
 from fixtures.build_conda import build_conda
 from fixtures.build_cpp_archive import build_cpp_archive
 from fixtures.build_elf import build_elf
 from fixtures.build_wheel import build_wheel
-from fixtures.huge_remote import NAME, ServedFile, judge_file, serve_file, write_huge
 from fixtures.remote_files import RemotePackage
 
 NOISE = random.Random(1).randbytes(600 << 10)
@@ -72,6 +72,13 @@ def test_a_wheel_is_known_by_a_tenth_of_its_bytes(tmp_path: Path) -> None:
     assert file.transferred < path.stat().st_size / 8
     assert sum(length for _, length in remote.opened[0].asked) == file.transferred
     assert remote.opened[0].closed
+    checks = [
+        each
+        for each in find_checks()
+        if each.enabled and len(each.facts) == 1 and issubclass(each.subjects[0], PublishedFile)
+    ]
+    (found,) = (found for check in checks for found in check(file))
+    assert isinstance(found, Note)  # how much was read
 
 
 def test_it_says_of_a_wheel_what_reading_all_of_it_says(tmp_path: Path) -> None:
@@ -127,9 +134,11 @@ def test_a_library_that_is_a_pointer_is_told_apart(tmp_path: Path) -> None:
     assert "a git-lfs pointer" in broken.reason
 
 
-def test_a_text_too_long_to_be_fetched_is_said(tmp_path: Path) -> None:
-    record = b"".join(b"%d,sha256=x,1\n" % (n * 7919 % 1000003) for n in range(300_000))
-    path = build_wheel(tmp_path, record=record, compression="stored")
+def test_a_long_text_is_fetched_at_once_and_one_that_is_too_long_is_not(tmp_path: Path) -> None:
+    rows = [b"%d,sha256=x,1\n" % (n * 7919 % 1000003) for n in range(300_000)]
+    long = build_wheel(tmp_path / "long", record=b"".join(rows[:30_000]), compression="stored")
+    assert read(RemotePackage(long)).requests <= 3
+    path = build_wheel(tmp_path, record=b"".join(rows), compression="stored")
     with pytest.raises(Unavailable, match=r"RECORD takes \d+ bytes; at most 4194304 are read"):
         read(RemotePackage(path))
 
@@ -211,18 +220,3 @@ def test_the_first_bytes_tell_or_the_reason_why_they_do_not(
         for each in found
     ]
     assert " ".join(told) == architecture
-
-
-@pytest.mark.slow
-def test_of_three_gigabytes_two_thousandths_are_read(tmp_path: Path) -> None:
-    path = tmp_path / NAME
-    write_huge(path, libraries=60, members=12_000)
-    with serve_file(path) as url:
-        client = Client()
-        file = read(ServedFile(client, url))
-        client.close()
-    assert file.package.size > 3_000_000_000
-    assert len(file.package.objects) == 60
-    assert file.requests <= 70
-    assert file.transferred < 5_000_000
-    assert judge_file(file) == 1  # the note of how much was read
