@@ -9,12 +9,18 @@ from packaging.tags import parse_tag
 
 from binary_checks.errors import NotApplicable, Unavailable
 from binary_checks.knowledge.tags import read_claims
-from binary_checks.model import Claims, PythonClaim, SystemClaim, TargetSystem
+from binary_checks.model import Claims, Policy, PythonClaim, SystemClaim, TargetSystem
 from binary_checks.systems import target_for
 
 
 def target(tags: str, *extra: str) -> TargetSystem:
     return target_for(read_claims(parse_tag(tags)), frozenset(extra))
+
+
+def policy_of(tags: str) -> Policy:
+    policy = target(tags).policy
+    assert policy is not None
+    return policy
 
 
 def test_the_lowest_of_a_compressed_set_is_the_claim() -> None:
@@ -33,20 +39,18 @@ def test_a_plain_linux_tag_promises_nothing_and_has_the_newest_libraries() -> No
 
 
 def test_a_tag_between_two_policies_promises_what_the_older_does() -> None:
-    found = target("cp311-cp311-manylinux_2_29_x86_64")
-    assert found.policy is not None
-    assert found.policy.name == "manylinux_2_28"
-    assert found.policy.allows("GLIBC_2.29")  # PEP 600: what the tag says
-    assert found.policy.allows("GLIBC_2.30") is False
-    assert found.policy.allows("GLIBCXX_3.4.26") is False
+    policy = policy_of("cp311-cp311-manylinux_2_29_x86_64")
+    assert policy.name == "manylinux_2_28"
+    assert policy.allows("GLIBC_2.29")  # PEP 600: what the tag says
+    assert policy.allows("GLIBC_2.30") is False
+    assert policy.allows("GLIBCXX_3.4.26") is False
 
 
 def test_a_tag_newer_than_all_data_promises_its_libc_and_nothing_else_is_judged() -> None:
-    found = target("cp311-cp311-manylinux_2_99_x86_64")
-    assert found.policy is not None
-    assert found.policy.allows("GLIBC_2.99")
-    assert found.policy.allows("GLIBC_2.100") is False
-    assert found.policy.allows("GLIBCXX_3.4.99") is None
+    policy = policy_of("cp311-cp311-manylinux_2_99_x86_64")
+    assert policy.allows("GLIBC_2.99")
+    assert policy.allows("GLIBC_2.100") is False
+    assert policy.allows("GLIBCXX_3.4.99") is None
 
 
 @pytest.mark.parametrize(
@@ -164,9 +168,7 @@ def test_a_symbol_of_macos_has_the_version_that_brought_it() -> None:
     libsystem = data["/usr/lib/libSystem.B.dylib"]
     assert libsystem.symbols["utimensat"] == {"10.13"}
     assert libsystem.symbols["malloc"] == {""}
-    assert (
-        target("cp311-cp311-macosx_10_9_x86_64").library_data.get("/usr/lib/libodd.dylib") is None
-    )
+    assert data.get("/usr/lib/libodd.dylib") is None
 
 
 def test_windows_has_its_own_libraries_its_api_sets_and_pythons() -> None:
