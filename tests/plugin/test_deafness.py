@@ -64,9 +64,10 @@ def test_the_marks_would_show(hostile: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "workers",
     [
-        ["-n", "2"],
+        ["-n", "1"],
         *slow(
             [],
+            ["-n", "2"],
             ["-n", "2", "--dist", "load"],
             ["-n1", "-d"],
             ["--tx", "popen", "--dist", "load"],

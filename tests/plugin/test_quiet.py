@@ -119,11 +119,11 @@ def test_a_problem_is_one_line_where_output_is_piped(tmp_path: Path) -> None:
 
 
 def test_pytests_own_report_is_there_for_whoever_asks(tmp_path: Path) -> None:
-    path = faulty(tmp_path)
+    path, one = faulty(tmp_path), ("--static", "-k", "absolute-search-path")
     for asked in ("-v", "-rA", "--tb=line", "--collect-only"):
-        assert " test session starts " in command(tmp_path, "--static", asked, path).stdout
-    assert "family " in command(tmp_path, "--static", "-v", path).stdout
-    quiet = command(tmp_path, "--static", path, "-q", "--maxfail=3").stdout
+        assert " test session starts " in command(tmp_path, *one, asked, path).stdout
+    assert "family " in command(tmp_path, *one, "-v", path).stdout
+    quiet = command(tmp_path, *one, path, "-q", "--maxfail=3").stdout
     assert "family " not in quiet
     assert "test session" not in quiet
 

@@ -225,7 +225,7 @@ class Failing:
 
 
 def test_no_failure_of_the_store_leads_to_a_deletion(tmp_path: Path) -> None:
-    store = open_store(str(make_nights(tmp_path / "small", cells=2, nights=3).folder))
+    store = open_store(str(make_nights(tmp_path / "small", cells=1, nights=2).folder))
     for fails_at in range(1, 1000):
         failing: Any = Failing(store, fails_at)
         try:
