@@ -129,11 +129,8 @@ def test_a_lost_folder_is_one_line(built: Path, tmp_path: Path) -> None:
         "(searched demo.libs/)"
     )
     assert fault.shown.group.paths == tuple(MODULES)
-
-
-def test_a_lost_folder_that_record_still_lists_is_one_line(built: Path, tmp_path: Path) -> None:
-    rows = dict.fromkeys(LIBRARIES, "sha256=stale,1")
-    (fault,) = faults(pack(built, tmp_path, without="demo.libs/", record_changes=rows))
+    listed = dict.fromkeys(LIBRARIES, "sha256=stale,1")
+    (fault,) = faults(pack(built, tmp_path, without="demo.libs/", record_changes=listed))
     assert fault.shown.check == "missing-library"
     assert fault.also() == "record-is-wrong (2 files)"
 
