@@ -67,10 +67,6 @@ def vendor(*objects: ObjectFile, name: str = "nvidia_cudnn_cu13") -> Wheel:
     return wheel(f"{name}-9.26.0-py3-none-manylinux_2_17_x86_64.whl", objects=objects)
 
 
-def test_a_compiler_that_finds_its_builtins_is_fine() -> None:
-    assert judge(nvrtc(), library("demo/lib/libnvrtc-builtins.so.13.2")) == []
-
-
 @pytest.mark.parametrize(
     ("there", "said"),
     [
@@ -87,13 +83,11 @@ def test_a_compiler_that_finds_its_builtins_is_fine() -> None:
 )
 def test_a_compiler_opens_its_builtins_under_one_name_alone(there: str, said: str) -> None:
     found = only(Problem, judge(nvrtc(), library(there)))
+    assert judge(nvrtc(), library("demo/lib/libnvrtc-builtins.so.13.2")) == []
+    assert only(Problem, judge(nvrtc(name="libnvrtc-1a2b3c4d.so.13"), library(there)))  # renamed
     assert (found.path, found.level) == ("demo/lib/libnvrtc.so.13", Level.ERROR)
     assert found.sentence.startswith("opens libnvrtc-builtins.so.13.2 at run time")
     assert said in found.sentence
-
-
-def test_a_repair_tools_name_is_the_same_library() -> None:
-    assert only(Problem, judge(nvrtc(name="libnvrtc-1a2b3c4d.so.13")))
 
 
 def test_the_vendors_own_wheel_is_judged_alone() -> None:
@@ -118,11 +112,8 @@ def test_what_is_needed_of_a_given_wheel_must_be_whole_there() -> None:
         "time, which neither the package nor a given one provides: "
     )
     assert only(Problem, judge(module, others=(vendor(*cudnn("graph")),))).path == EXTENSION
-
-
-def test_a_given_wheel_of_which_nothing_is_needed_is_not_judged() -> None:
     with pytest.raises(NotApplicable, match="opens others of its family"):
-        judge(extension(), others=(vendor(*cudnn("heuristic")),))
+        judge(extension(), others=(vendor(*cudnn("heuristic")),))  # of which nothing is needed
 
 
 def test_what_a_required_wheel_may_have_is_not_inspected_in_one_line() -> None:
@@ -167,13 +158,10 @@ def test_what_completes_a_name_by_another_version_finds_it() -> None:
 
 
 def test_a_part_that_few_call_is_a_warning() -> None:
+    """cuDNN 9.1 knows no libcudnn_engines_tensor_ir.so.9, and lacks none."""
     found = only(Problem, judge(*cudnn(more=("engines_tensor_ir",), folder="demo/lib")))
     assert found.level is Level.WARNING
     assert found.sentence.startswith("opens libcudnn_engines_tensor_ir.so.9 at run time")
-
-
-def test_a_version_that_opens_fewer_lacks_none() -> None:
-    """cuDNN 9.1 knows no libcudnn_ext.so.9 and no libcudnn_engines_tensor_ir.so.9."""
     assert judge(*cudnn(folder="demo/lib")) == []
 
 
@@ -198,10 +186,9 @@ def open_dll(path: str, *names: str) -> PeFile:
 
 def test_names_of_windows_are_known_in_any_case() -> None:
     compiler = open_dll("demo/nvrtc64_130_0.dll", "nvrtc-builtins64_135.dll")
-    label = "demo-1.0-cp311-cp311-win_amd64.whl"
-    assert judge(compiler, dll("demo/NVRTC-builtins64_135.dll"), on=windows(), label=label) == []
-    (found,) = judge(compiler, dll("demo/nvrtc-builtins64_132.dll"), on=windows(), label=label)
-    assert isinstance(found, Problem)
+    on: Any = {"on": windows(), "label": "demo-1.0-cp311-cp311-win_amd64.whl"}
+    assert judge(compiler, dll("demo/NVRTC-builtins64_135.dll"), **on) == []
+    found = only(Problem, judge(compiler, dll("demo/nvrtc-builtins64_132.dll"), **on))
     assert "(there is nvrtc-builtins64_132.dll, which" in found.sentence
 
 

@@ -50,33 +50,22 @@ def judge(*edges: Edge, **fields: Any) -> list[Problem]:
 def test_a_repair_is_advised_where_the_library_is_installed() -> None:
     (problem,) = judge(need())
     assert problem.command == "auditwheel repair {package}  # where the library is installed"
-
-
-def test_a_library_that_a_repair_tool_renamed_was_lost_after_the_repair() -> None:
-    (problem,) = judge(need("libjpeg-6dc8d115.so.62.4.0"))
-    assert problem.command == ""
-    assert "something removed it since" in problem.fix
-
-
-def test_a_conda_package_gets_no_advice_on_wheels() -> None:
-    (problem,) = missing_library(link(need()), CondaPackage(path=Path("demo-1.0-0.conda")))
-    assert isinstance(problem, Problem)
-    assert (problem.command, problem.fix) == ("", "")
+    (renamed,) = judge(need("libjpeg-6dc8d115.so.62.4.0"))  # by a repair tool
+    assert renamed.command == ""
+    assert "something removed it since" in renamed.fix
+    conda = CondaPackage(path=Path("demo-1.0-0.conda"))
+    of_conda = only(Problem, missing_library(link(need()), conda))
+    assert (of_conda.command, of_conda.fix) == ("", "")
 
 
 def test_a_library_of_newer_windows_is_no_thing_to_bundle() -> None:
     edge = need("dxcore.dll", partly="Windows 10 2004 and later")
-    (problem,) = judge(edge, format=Format.PE, target="win_amd64, CPython 3.12")
-    assert problem.command == ""
-    assert "/DELAYLOAD" in problem.fix
-    assert "bundle" not in problem.fix
-
-
-def test_no_code_adds_a_folder_that_has_a_library_of_newer_windows() -> None:
-    edge = need("dxcore.dll", partly="Windows 10 2004 and later")
     subject = link(edge, format=Format.PE, target="win_amd64, CPython 3.12")
-    problem = only(Problem, missing_library(subject, wheel(loading_code=("demo/core.py",))))
-    assert problem.level is Level.ERROR
+    for package in (NONE, wheel(loading_code=("demo/core.py",))):  # no code adds its folder
+        problem = only(Problem, missing_library(subject, package))
+        assert (problem.level, problem.command) == (Level.ERROR, "")
+        assert "/DELAYLOAD" in problem.fix
+        assert "bundle" not in problem.fix
 
 
 def test_a_library_in_the_wheel_that_no_path_leads_to_gets_the_path() -> None:
@@ -208,11 +197,6 @@ def test_an_implementation_of_mpi_from_a_required_wheel_is_loaded_before() -> No
     assert [each.level for each in found if isinstance(each, Problem)] == [Level.WARNING]
 
 
-def test_a_repaired_copy_of_mpi_that_was_lost_is_an_error() -> None:
-    (problem,) = judge(need("libmpi-12345678.so.12.1"))
-    assert problem.level is Level.ERROR
-
-
 def test_a_required_wheel_of_mpi_fills_the_folder_that_is_searched() -> None:
     module = library("demo/a.so", "libmpi.so.40", runpath=("$ORIGIN/../../../..",))
     package = wheel(objects=(module,))
@@ -243,12 +227,9 @@ def test_software_that_users_install_is_a_warning_that_names_it(name: str, softw
     assert f"users install {software} themselves, and imports that load this" in problem.sentence
     assert problem.command == ""
     assert f"that users need {software}, and which versions fit" in problem.fix
-
-
-def test_a_plugin_for_software_that_users_install_fails_no_import() -> None:
     spare = DispensableObject(path="demo/a.so", reason="no import of the package reaches it")
-    (problem,) = judge(need("libascendcl.so"), dispensable=(spare,))
-    assert problem.sentence.endswith("users install Huawei's CANN themselves")
+    (plugin,) = judge(need(name), dispensable=(spare,))  # it fails no import
+    assert plugin.sentence.endswith(f"users install {software} themselves")
 
 
 def test_all_libraries_that_users_install_together_have_one_cause() -> None:
@@ -259,17 +240,19 @@ def test_all_libraries_that_users_install_together_have_one_cause() -> None:
     assert len({each.cause for each in problems}) == 1
 
 
-def test_a_common_name_alone_is_no_sign_of_software_that_users_install() -> None:
-    (problem,) = judge(need("libgraph.so"))
-    assert problem.level is Level.ERROR
-
-
 def test_a_part_of_bundled_software_that_was_lost_is_an_error() -> None:
     (problem,) = judge(need("libclntsh.so.21.1"), names=frozenset({"libclntshcore.so.21.1"}))
     assert problem.level is Level.ERROR
 
 
-@pytest.mark.parametrize("name", ["libascendcl-12345678.so", "libodbc.so.2", "libamdhip64.so.6"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("libascendcl-12345678.so", "libodbc.so.2", "libamdhip64.so.6"),
+        "libmpi-12345678.so.12.1",  # a repaired copy that was lost
+        "libgraph.so",  # a common name alone is no sign of CANN
+    ],
+)
 def test_what_wheels_do_bundle_is_an_error(name: str) -> None:
     (problem,) = judge(need(name))
     assert problem.level is Level.ERROR

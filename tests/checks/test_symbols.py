@@ -473,17 +473,19 @@ def test_a_function_that_windows_10_lacks_is_newer_than_the_tag(
 
 def test_arm64_code_of_an_old_universal_tag_is_held_to_macos_11() -> None:
     name = "/usr/lib/libSystem.B.dylib"
-    universal = macos(
-        minimum_os=(10, 9),
-        architectures=("x86_64", "aarch64"),
-        library_data={name: system_library(name, aligned_alloc="10.15")},
-    )
-    imports = Symbols([Symbol(name="aligned_alloc", library=name)])
-    arm, intel = (macho_file(architecture=a, imports=imports) for a in ("aarch64", "x86_64"))
-    assert list(symbol_newer_than_tag(arm, universal, NONE)) == []
-    assert len(list(symbol_newer_than_tag(intel, universal, NONE))) == 1
+    data = {name: system_library(name, aligned_alloc="10.15", newer="11.1")}
+    universal = macos(minimum_os=(10, 9), architectures=("x86_64", "aarch64"), library_data=data)
+    for architecture, used, count in (
+        ("aarch64", "aligned_alloc", 0),
+        ("aarch64", "newer", 1),
+        ("x86_64", "aligned_alloc", 1),
+        ("i686", "aligned_alloc", 0),  # which no tag is for
+    ):
+        imports = Symbols([Symbol(name=used, library=name)])
+        item = macho_file(architecture=architecture, imports=imports)
+        assert len(list(symbol_newer_than_tag(item, universal, NONE))) == count
     with pytest.raises(NotApplicable):
-        list(symbol_newer_than_tag(arm, target(), NONE))
+        list(symbol_newer_than_tag(item, target(), NONE))
 
 
 def test_a_function_that_windows_lacks_is_no_library_to_ship() -> None:
@@ -498,14 +500,14 @@ def test_a_function_that_windows_lacks_is_no_library_to_ship() -> None:
 
 def test_a_symbol_is_not_blamed_on_what_a_repair_tool_put_into_another_wheel() -> None:
     module = extension(imports=symbols("deflate"), exports=symbols("PyInit__native"))
-    hidden = library("beads.libs/libz-12345678.so.1", exports=symbols("deflate"))
-    shown = library("beads/libz.so.1", exports=symbols("deflate"))
-    package = wheel(objects=(module,))
-    cases = ((hidden, "nothing that the file loads"), (shown, "wheel:beads:beads/libz"))
-    for other, clause in cases:
+    for path, clause in (
+        ("beads.libs/libz-12345678.so.1", "nothing that the file loads"),
+        ("beads/libz.so.1", "wheel:beads:beads/libz"),
+    ):
+        other = library(path, exports=symbols("deflate"))
         beside = wheel("beads-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(other,))
         linkage = link(module, others=(beside,))
-        problem = only(Problem, undefined_symbol(linkage, package))
+        problem = only(Problem, undefined_symbol(linkage, wheel(objects=(module,))))
         assert clause in problem.sentence
 
 
@@ -522,14 +524,12 @@ def test_two_types_of_string_are_one_fault_with_its_own_remedy() -> None:
     problem = only(Problem, undefined_symbol(link(module, helper), package))
     assert (problem.cause, problem.consequence) == (OF_CXX_ABI, True)
     assert problem.fix == "compile everything with one ``-D_GLIBCXX_USE_CXX11_ABI``"
-
-
-def test_a_library_of_another_package_that_is_not_loaded_has_no_part_in_it() -> None:
-    helper = library("beads/libhelper.so", exports=symbols(NEW))
-    beside = wheel("beads-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(helper,))
+    # a library of another package that is not loaded has no part in it
+    theirs = replace(helper, path="beads/libhelper.so")
+    beside = wheel("beads-1.0-cp311-cp311-manylinux_2_17_x86_64.whl", objects=(theirs,))
     module = extension(imports=symbols(OLD))
-    (problem,) = undefined_symbol(link(module, others=(beside,)), wheel(objects=(module,)))
-    assert isinstance(problem, Problem)
+    linkage = link(module, others=(beside,))
+    problem = only(Problem, undefined_symbol(linkage, wheel(objects=(module,))))
     assert "libhelper" not in problem.sentence
     assert problem.fix == ""
 

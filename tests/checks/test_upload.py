@@ -83,12 +83,8 @@ def test_by_default_only_a_release_for_plain_linux_is_judged() -> None:
     ):
         with pytest.raises(NotApplicable):
             list(platform_tag_refused(read(f"demo-{version}-{tags}.whl")))
-
-
-def test_a_build_for_tests_is_no_case_for_a_repair() -> None:
-    name = "demo-1.0-cp311-cp311-linux_x86_64.whl"
-    package = wheel(name, objects=(library("demo/a.so", "libasan.so.8"),))
-    assert only(Problem, platform_tag_refused(package)).command == ""
+    for_tests = wheel(name, objects=(library("demo/a.so", "libasan.so.8"),))
+    assert only(Problem, platform_tag_refused(for_tests)).command == ""  # no case for a repair
 
 
 @pytest.mark.parametrize(
@@ -164,16 +160,11 @@ def test_the_shipped_profile_turns_them_on() -> None:
     assert Path(profile.source).name == "pypi"
 
 
-def test_a_wheel_variant_is_refused() -> None:
+def test_a_wheel_variant_is_refused_and_said_to_be_undecided() -> None:
     package = replace(read(), variant_label="cu128")
     told = "PyPI does not accept the label cu128 of a wheel variant in a file name"
     assert sentences(platform_tag_refused(package, everything=True)) == [told]
-
-
-def test_a_wheel_variant_is_said_to_be_undecided() -> None:
-    found = only(NotInspected, variant_label_undecided(replace(wheel(), variant_label="cu128")))
-    assert "the label cu128 of a wheel variant: which systems it is for is undecided" in (
-        found.sentence
-    )
+    gap = only(NotInspected, variant_label_undecided(package)).sentence
+    assert "the label cu128 of a wheel variant: which systems it is for is undecided" in gap
     with pytest.raises(NotApplicable):
         list(variant_label_undecided(wheel()))
