@@ -169,6 +169,9 @@ def test_objects_that_are_all_for_other_systems_are_a_warning() -> None:
     ours = macho_file("demo/a.dylib", architecture="aarch64")
     assert judge(_wheel("macosx_11_0_arm64", library, ours)) == []
     assert problem not in judge(_wheel("macosx_11_0_arm64.manylinux_2_17_x86_64", library))
+    broken = MalformedObject(path="demo/b.so", format=Format.ELF, offset=0, reason="cut")
+    unread = replace(_wheel("macosx_11_0_arm64", library), malformed=(broken,))
+    assert only(NotInspected, judge(unread))
 
 
 def test_a_module_named_for_another_platform_is_left_to_another_check() -> None:

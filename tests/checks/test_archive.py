@@ -46,6 +46,9 @@ def test_a_link_out_of_a_folder_on_disk_is_not_inspected() -> None:
     assert list(unreadable_member(folder)) == [
         NotInspected(path="include/x", sentence="it links to /usr/x")
     ]
+    within = replace(link, target="../x", faults=("it links to ../x",))
+    for package in (wheel(members=[link]), replace(folder, members=(within,))):
+        assert only(Problem, unreadable_member(package))
 
 
 def test_a_sound_archive_is_quiet() -> None:
@@ -68,8 +71,12 @@ def test_two_members_that_install_to_one_place_are_a_problem() -> None:
         Problem(path=moved, sentence="installs to demo/a.py, as demo/a.py does")
     ]
     same = member("demo/a.py", b"1", archive_name=moved)  # as delvewheel leaves them
-    package = wheel(members=[first, same])
-    assert only(Problem, duplicate_member_name(package)).level is Level.WARNING
+    problem = only(Problem, duplicate_member_name(wheel(members=[first, same])))
+    assert problem.level is Level.WARNING
+    assert problem.sentence.endswith(", with the same content")
+    unread = [replace(each, sha256="") for each in (first, same)]
+    problem = only(Problem, duplicate_member_name(wheel(members=unread)))
+    assert problem.level is Level.ERROR
 
 
 @pytest.mark.parametrize("name", ["demo//a.py", "./demo/a.py", "demo/./a.py"])
@@ -116,7 +123,8 @@ def test_a_name_that_installers_mend_is_a_warning(name: str) -> None:
 
 def test_a_place_outside_of_site_packages_is_no_escape() -> None:
     script = member("bin/x", archive_name="demo-1.0.data/scripts/x")
-    assert list(escaping_member_name(wheel(members=[script, member("demo/..x")]))) == []
+    no_drives = [member("demo/..x"), member("1:x"), member("é:x"), member("demo/c:x")]
+    assert list(escaping_member_name(wheel(members=[script, *no_drives]))) == []
 
 
 def test_a_symbolic_link_is_a_problem() -> None:
@@ -203,6 +211,10 @@ def test_a_sound_library_that_was_changed_after_record_is_a_warning() -> None:
     assert only(Problem, record_is_wrong(package)).level is Level.ERROR
     sound = replace(package, objects=(elf_file(changed.path),))
     assert only(Problem, record_is_wrong(sound)).level is Level.WARNING
+    rows = [
+        replace(r, hash="sha256=x") if "/METADATA" in r.path else r for r in wheel().record or ()
+    ]
+    assert only(Problem, record_is_wrong(wheel(record=rows))).level is Level.WARNING
 
 
 def test_hexadecimal_hashes_are_one_warning() -> None:
@@ -242,7 +254,9 @@ def test_a_record_that_signs_itself_is_a_warning() -> None:
 
 def test_backslashes_of_record_that_stand_for_slashes_are_one_warning() -> None:
     row = replace(record_row(member("demo/__init__.py")), path="demo\\__init__.py")
-    assert only(Problem, record_is_wrong(with_rows(row))).level is Level.WARNING
+    problem = only(Problem, record_is_wrong(with_rows(row)))
+    assert problem.level is Level.WARNING
+    assert problem.sentence.startswith("1 path has ")
 
 
 @pytest.mark.parametrize(
@@ -253,6 +267,7 @@ def test_backslashes_of_record_that_stand_for_slashes_are_one_warning() -> None:
         (("./demo//a", "demo/a/b"), "demo/a", "is a file, and other members are below it"),
         (("demo-1.0.data/evil/x.py",), "demo-1.0.data/evil/x.py", "is in a part of demo-1.0"),
         (("demo-1.0.data/x.py",), "demo-1.0.data/x.py", "is in a part of demo-1.0.data"),
+        (("demo-1.0.data/scripts",), "demo-1.0.data/scripts", "is in a part of demo-1.0.data"),
         # uv 0.13 ends with "Unknown wheel data type: other"; pip leaves folders out.
         (("demo-1.0.data/other/",), "demo-1.0.data/other/", "is in a part of demo-1.0.data"),
         (("demo/" + 256 * "a",), "demo/" + 256 * "a", "has a name of 256 bytes"),
@@ -278,6 +293,8 @@ def test_windows_and_macos_count_the_units_of_utf_16_in_a_name() -> None:
         package = wheel(tags, members=[member(f"demo/{name}")])
         found = [problem.sentence for problem in uninstallable_member(package)]
         assert found == count * ["has a name of 256 UTF-16 units; file systems allow 255"]
+    linux = "demo-1.0-cp312-cp312-win_amd64.manylinux_2_17_x86_64.whl"  # counts bytes
+    assert only(Problem, uninstallable_member(wheel(linux, members=[member(255 * "é")])))
 
 
 def test_what_installers_can_place_is_quiet() -> None:
@@ -291,5 +308,7 @@ def test_what_installers_can_place_is_quiet() -> None:
         "demo/a/",
         "demo-1.0.data/",
         "demo-1.0.data/data/",
+        "demo-1.0.data/data/a/b",
+        2_047 * "a/" + "a",  # 4,095 bytes
     )
     assert list(uninstallable_member(wheel(members=map(member, names)))) == []

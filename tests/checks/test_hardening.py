@@ -124,20 +124,31 @@ def test_a_newer_cpu_than_promised_matters_where_users_lack_it(level: str, weigh
 
 
 @pytest.mark.parametrize(
-    ("architecture", "alignment"),
-    [("x86_64", 0x1000), ("aarch64", 0x10000), ("aarch64", 0), ("loongarch64", 0x4000)],
+    ("package", "architecture", "page"),
+    [
+        (wheel(), "aarch64", 0x10000),
+        (wheel(), "ppc64le", 0x10000),
+        (wheel(), "ppc64", 0x10000),
+        (wheel(), "loongarch64", 0x4000),
+        (ANDROID, "aarch64", 0x4000),
+        (ANDROID, "x86_64", 0x4000),
+    ],
 )
-def test_the_architectures_largest_page_is_enough(architecture: str, alignment: int) -> None:
-    library = elf_file(architecture=architecture, alignment=alignment)
-    assert list(hardening.segment_alignment(library, wheel())) == []
+def test_the_architectures_largest_page_is_enough(
+    package: Wheel, architecture: str, page: int
+) -> None:
+    for alignment, count in ((page, 0), (page - 1, 1), (1, 1), (0, 0)):
+        library = elf_file(architecture=architecture, alignment=alignment)
+        assert len(list(hardening.segment_alignment(library, package))) == count
 
 
 def test_small_pages_do_not_load_where_kernels_have_large_ones_unless_it_is_android() -> None:
-    small, large = (elf_file(architecture="aarch64", alignment=a) for a in (0x1000, 0x4000))
+    small = elf_file(architecture="aarch64", alignment=0x1000)
     assert list(hardening.segment_alignment(small, wheel())) == [
         "has segments aligned to 0x1000 bytes; kernels for aarch64 have pages of up to 0x10000"
     ]
-    assert list(hardening.segment_alignment(large, ANDROID)) == []
+    for quiet in (replace(small, architecture="x86_64"), replace(small, kind=Kind.DEBUG)):
+        assert list(hardening.segment_alignment(quiet, wheel())) == []
     problem = only(Problem, hardening.segment_alignment(small, ANDROID))
     assert problem.level is Level.WARNING
     assert "aligned to 0x1000 bytes: Android devices with pages of 0x4000" in problem.sentence
@@ -169,7 +180,10 @@ def test_static_tls_of_one_import_is_added_up() -> None:
         elf_file("demo/a.so"),
         elf_file("demo/b.so", static_tls=True, tls_size=1200),
         elf_file("demo/c.so", static_tls=True, tls_size=1000),
+        elf_file("demo/d.so", static_tls=True),
     )
+    ((root, loaded),) = linkage.closures  # of another package's libraries, too
+    linkage = replace(linkage, closures=((root, (*loaded, "x.so")), ("x.so", ("demo/d.so",))))
     assert list(hardening.static_tls_budget(linkage, package, GLIBC)) == [
         Problem(
             path="demo/a.so",
@@ -177,7 +191,8 @@ def test_static_tls_of_one_import_is_added_up() -> None:
             "b.so 1200, c.so 1000",
         )
     ]
-    assert list(hardening.static_tls_budget(linkage, package, GLIBC, budget=4096)) == []
+    assert list(hardening.static_tls_budget(linkage, package, GLIBC, budget=2200)) == []
+    assert only(Problem, hardening.static_tls_budget(linkage, package, GLIBC, budget=2199))
 
 
 @pytest.mark.parametrize(
@@ -193,13 +208,16 @@ def test_static_tls_within_the_budget_is_quiet(objects: tuple[ElfFile, ...]) -> 
 
 
 def test_a_library_in_a_folder_may_be_one_that_programs_are_linked_to() -> None:
-    for path, level in (("libtsan.so", Level.WARNING), ("_demo.abi3.so", Level.ERROR)):
-        exports = symbols("PyInit__demo")
-        library = elf_file(path, static_tls=True, tls_size=4096, exports=exports)
-        linkage, package = _closure(library)
+    fields: dict[str, Any] = {"static_tls": True, "tls_size": 4096, "initial_exec": ("",)}
+    for path, level, start in (
+        ("libtsan.so", Level.WARNING, "opened by dlopen it needs"),
+        ("_demo.abi3.so", Level.ERROR, "its import needs"),
+    ):
+        linkage, package = _closure(elf_file(path, exports=symbols("PyInit__demo"), **fields))
         folder = replace(package, claims=replace(package.claims, partial=True))
         problem = only(Problem, hardening.static_tls_budget(linkage, folder, GLIBC))
-        assert problem.level is level
+        assert (problem.level, problem.sentence.startswith(start)) == (level, True)
+        assert only(Problem, hardening.static_tls_budget(linkage, folder, MUSL)).level is level
 
 
 def test_each_import_is_judged_after_one_within_the_budget() -> None:
@@ -223,6 +241,8 @@ def test_the_same_static_tls_is_told_once() -> None:
         (("",), "has the place of thread-local data fixed (initial-exec): musl refuses"),
         (("own",), "has the place of thread-local data own fixed"),
         (("theirs",), "has the place of thread-local data theirs of b.so fixed"),
+        (("own", "theirs"), "has the place of thread-local data own fixed"),
+        (("flat",), ""),  # of a library without thread-local data
         (("of_python",), ""),  # a program's variables have fixed places anyway
         ((), ""),
     ],
@@ -231,9 +251,14 @@ def test_musl_fixes_no_places_of_thread_local_data_after_the_start(
     names: tuple[str, ...], sentence: str
 ) -> None:
     user = elf_file("a.so", static_tls=True, tls_size=8, initial_exec=names, exports=symbols("own"))
-    linkage, package = _closure(user, elf_file("b.so", tls_size=8, exports=symbols("theirs")))
-    found = say(hardening.static_tls_budget(linkage, package, MUSL))
-    assert [each.startswith(sentence) for each in found] == [True] * bool(sentence)
+    theirs = elf_file("b.so", tls_size=8, exports=symbols("theirs"))
+    flat = elf_file("c.so", exports=symbols("flat"), initial_exec=None)
+    linkage, package = _closure(user, theirs, flat)
+    twice = replace(linkage, closures=linkage.closures * 2)
+    also = TargetSystem(name="manylinux", unjudged=("musllinux_1_2_x86_64",))
+    for closures, on in ((linkage, MUSL), (twice, MUSL), (linkage, also)):
+        found = say(hardening.static_tls_budget(closures, package, on))
+        assert [each.startswith(sentence) for each in found] == [True] * bool(sentence)
     assert list(hardening.static_tls_budget(linkage, package, GLIBC)) == []
     program, package = _closure(elf_file("p", kind=Kind.EXECUTABLE), user)
     assert list(hardening.static_tls_budget(program, package, MUSL)) == []
