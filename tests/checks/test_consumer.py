@@ -134,6 +134,10 @@ def test_a_unit_that_was_never_tried_is_not_inspected() -> None:
             step(Stage.COMPILE, Ending.EXITED, detail="exit status 4"),
             "example Demo does not compile: it ends with exit status 4",
         ),
+        (
+            step(Stage.COMPILE, Ending.STOPPED, detail="it took 9 GiB"),
+            "example Demo does not compile: it is stopped: it took 9 GiB",
+        ),
     ],
 )
 def test_a_unit_that_does_not_compile_fails(end: BuildStep, sentence: str) -> None:
@@ -236,11 +240,12 @@ def test_a_program_that_ends_badly_fails() -> None:
 
 
 def test_a_program_that_prints_something_else_fails() -> None:
-    end = step(Stage.RUN, printed="41")
-    asked = unit(end, step(Stage.RUN, printed="42"), name="sum", expected="42\n")
-    assert sentences(consumer_run_fails(report(asked), ARCHIVE)) == [
-        "sum (CMake) prints '41', where '42' is expected"
-    ]
+    for printed, shown in (("41", "41"), ("4" * 500, "4" * 500), ("4" * 501, "4" * 500)):
+        end, right = step(Stage.RUN, printed=printed), step(Stage.RUN, printed="42")
+        asked = unit(end, right, name="sum", expected="42\n")
+        assert sentences(consumer_run_fails(report(asked), ARCHIVE)) == [
+            f"sum (CMake) prints '{shown}', where '42' is expected"
+        ]
 
 
 def test_a_program_that_was_only_linked_is_not_inspected() -> None:

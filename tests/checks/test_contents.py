@@ -24,6 +24,7 @@ from binary_checks.checks.contents import (
 )
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
+    Claims,
     CodeNames,
     ElfFile,
     Finding,
@@ -62,12 +63,16 @@ def test_bytecode_is_a_problem() -> None:
         ("demo/CVS/Entries", "CVS"),
         ("demo/templates/.DS_Store", ".DS_Store"),
         ("demo/templates/.git/config", ".git"),
+        ("demo/.git/.gitignore", ".git"),
     ],
 )
 def test_litter_is_a_problem(path: str, name: str) -> None:
-    assert list(version_control_litter(wheel(members=[member(path)]))) == [
+    package = wheel(members=[member(path)])
+    assert list(version_control_litter(package)) == [
         Problem(path=path, sentence=f"{name} does not belong in a built package")
     ]
+    with pytest.raises(NotApplicable, match="is not what users get"):
+        list(version_control_litter(replace(package, claims=Claims(partial=True))))
 
 
 @pytest.mark.parametrize(
@@ -123,14 +128,21 @@ def test_an_init_file_a_text_or_a_source_in_no_folder_is_a_problem() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "kind"),
-    [("py3-none-any", Problem), ("py3-none-manylinux_2_17_x86_64", Note)],  # nobody has macOS there
+    ("platform", "partial", "kind"),
+    [
+        ("any", False, Problem),
+        ("manylinux_2_17_x86_64", False, Note),  # nobody has macOS there
+        ("manylinux_2_17_x86_64.win_amd64", False, Problem),
+        ("manylinux_2_17_x86_64.win_amd64", True, Note),  # a folder on Linux
+        ("win_amd64", True, Problem),
+    ],
 )
 def test_names_that_differ_in_case_alone_are_a_problem(
-    tags: str, kind: type[Problem | Note]
+    platform: str, partial: bool, kind: type[Problem | Note]
 ) -> None:
     paths = ("demo/a.py", "demo/A.py", "demo/b.py", "demo/b.py", "Demo2/a.py")
-    package = wheel(f"demo-1.0-{tags}.whl", members=map(member, paths))
+    package = wheel(f"demo-1.0-py3-none-{platform}.whl", members=map(member, paths))
+    package = replace(package, claims=replace(package.claims, partial=partial))
     sentence = "differs only in case from demo/A.py: macOS and Windows keep only one"
     assert list(case_collision(package)) == [kind(path="demo/a.py", sentence=sentence)]
 
@@ -173,6 +185,8 @@ def test_a_folder_that_windows_cannot_have_is_reported_once() -> None:
     package = wheel(FOR_ANY, members=[member("demo/nul/a.py"), member("demo/nul/b.py")])
     sentence = "Windows opens the device NUL by this name: pip aborts there"
     assert list(name_invalid_on_windows(package)) == [Problem(path="demo/nul", sentence=sentence)]
+    top = wheel(FOR_ANY, members=[member("nul/a.py")])
+    assert list(name_invalid_on_windows(top)) == [Problem(path="nul", sentence=sentence)]
 
 
 @pytest.mark.parametrize("name", ["auxiliary.py", "com0", "a.b.c", ".x", "x y.py", "ü.py", "..x"])
@@ -300,13 +314,20 @@ def test_one_library_under_several_names_is_a_problem_unless_they_are_its_versio
     assert found == [kind(path=path, sentence=same) for path in paths[1:]]
 
 
-@pytest.mark.parametrize(("searched", "kind"), [("$ORIGIN", Note), ("$ORIGIN/../a", Problem)])
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        ("$ORIGIN", "$ORIGIN", Note),
+        ("$ORIGIN", "$ORIGIN/../a", Problem),
+        ("$ORIGIN/../b", "$ORIGIN", Problem),
+    ],
+)
 def test_a_copy_in_another_folder_is_kept_on_purpose_if_both_are_loaded(
-    searched: str, kind: type[Problem | Note]
+    one: str, other: str, kind: type[Problem | Note]
 ) -> None:
     objects = [
-        library("a/_a.abi3.so", "libx.so", runpath=("$ORIGIN",)),
-        library("b/_b.abi3.so", "libx.so", runpath=(searched,)),
+        library("a/_a.abi3.so", "libx.so", runpath=(one,)),
+        library("b/_b.abi3.so", "libx.so", runpath=(other,)),
         library("a/libx.so", name="libx.so"),
         library("b/libx.so", name="libx.so"),
     ]
@@ -323,9 +344,14 @@ def test_small_copies_other_files_and_unknown_hashes_are_quiet() -> None:
     assert list(duplicate_library(both, wheel(), wheel())) == []
     package = wheel(members=small, objects=objects)
     assert len(list(duplicate_library(package, package, package, minimum=1))) == 1
-    unread = tuple(UnreadObject(path=each.path, format=Format.PE, reason="no") for each in small)
-    copies = wheel(members=small, unread=unread)
+    unread = UnreadObject(path="demo/a.so", format=Format.PE, reason="no")
+    broken = MalformedObject(path="demo/b.so", format=Format.ELF, offset=0, reason="cut")
+    copies = wheel(members=small, unread=(unread,), malformed=(broken,))
     assert len(list(duplicate_library(copies, package, package, minimum=1))) == 1
+    for size, count in ((99_999, 0), (100_000, 1)):
+        alike = [member(each.path, b"x" * size) for each in small]
+        large = wheel(members=alike, objects=objects)
+        assert len(list(duplicate_library(large, package, package))) == count
     unknown = tuple(member(item.path, SAME, sha256="") for item in small)
     assert list(duplicate_library(replace(package, members=unknown), package, package)) == []
 
@@ -414,6 +440,8 @@ def test_a_program_without_its_executable_bit(path: str, code: CodeNames, level:
     ("path", "mode", "kind"),
     [
         ("demo/tool", 0o100755, Kind.EXECUTABLE),
+        ("demo/tool", 0o100645, Kind.EXECUTABLE),
+        ("demo/tool", 0o100744, Kind.EXECUTABLE),
         ("demo/tests/tool", 0o100644, Kind.EXECUTABLE),
         ("demo/libdemo.so", 0o100644, Kind.EXECUTABLE),
         ("demo/tool", 0o100644, Kind.SHARED),

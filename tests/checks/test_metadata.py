@@ -223,10 +223,10 @@ def test_an_extension_in_an_any_wheel_is_a_problem() -> None:
 
 def test_a_library_that_an_any_wheel_needs_itself_is_a_problem() -> None:
     tool = elf_file("demo/tool", kind=Kind.EXECUTABLE, needed=(Dependency(name="liba.so.1"),))
-    package = wheel(ANY, objects=[tool, elf_file("demo/liba.so.1", name="liba.so.1")])
-    assert [finding.path for finding in native_code_in_any_wheel(package, CodeNames())] == [
-        "demo/liba.so.1"
-    ]  # type: ignore[union-attr]
+    first = elf_file("demo/liba.so.1", name="liba.so.1", needed=(Dependency(name="libb.so.1"),))
+    package = wheel(ANY, objects=[tool, first, elf_file("demo/libb.so.1")])
+    found = [each.path for each in native_code_in_any_wheel(package, CodeNames())]
+    assert found == ["demo/liba.so.1", "demo/libb.so.1"]
 
 
 def test_libraries_that_an_any_wheel_has_for_one_system_are_a_warning() -> None:
@@ -613,6 +613,7 @@ WINDOWS, MAC = "demo-1.0-cp311-cp311-win_amd64.whl", "demo-1.0-cp311-cp311-macos
         (WINDOWS, "demo/_core.dll", ("demo/_core.cp310-win_amd64.pyd",), CODE, Level.ERROR),
         # code may load it by its path
         (WINDOWS, "demo/_core.dll", (), NAMING, Level.WARNING),
+        (WINDOWS, "demo/_core.dll", (), CodeNames(unread="a.py: no text"), Level.WARNING),
         (WINDOWS, "demo/_core.dll", (), CodeNames(modules=frozenset({"demo._core"})), None),
         # the wheel's system does not load the file
         (MAC, "demo/_core.dll", (), CODE, None),

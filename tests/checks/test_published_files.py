@@ -78,7 +78,7 @@ def test_a_healthy_file_is_left_in_peace() -> None:
     package = wheel(objects=[elf_file()], members=[member("demo/__init__.py", b"x = 1")], size=9000)
     file = published(package)
     listed = publication(
-        size=9000, requires_python=None, metadata=package.metadata, uploaded=ago(1).isoformat()
+        size=9000, requires_python=None, metadata=package.metadata, uploaded=ago(3).isoformat()
     )
     assert sentences(broken_published_archive(file)) == []
     for check in (
@@ -117,7 +117,7 @@ def test_a_nightly_is_as_old_as_its_version_says() -> None:
 )
 def test_without_a_date_in_its_version_its_upload_counts(stated: dict[str, str], what: str) -> None:
     listed = publication(**stated)
-    assert sentences(stale_publication(listed, days=3)) == [
+    assert sentences(stale_publication(listed)) == [
         f"it was {what} {ago(5):%Y-%m-%d}, 5 days ago; 3 are allowed"
     ]
     assert list(stale_publication(listed, days=5)) == []
@@ -234,6 +234,8 @@ def test_a_tag_without_a_library_for_it_is_found_unless_one_was_not_read() -> No
 def test_what_claims_no_system_or_has_no_library_is_not_applicable(package: Wheel) -> None:
     with pytest.raises(NotApplicable):
         list(published_for_another_system(published(package)))
+    unknown = wheel("demo-1.0-py3-none-manylinux_2_17_sparc.whl", objects=[elf_file("demo/a.so")])
+    assert only(NotInspected, published_for_another_system(published(unknown)))
 
 
 def test_files_lost_added_and_resized_since_record_was_written_are_found() -> None:
@@ -267,3 +269,6 @@ def test_how_much_was_read_is_noted() -> None:
     note = only(Note, broken_published_archive(file))
     read = "700 of 5000 bytes were read by 3 ranges"
     assert note.sentence == f"{read}, and reading began again as the file changed"
+    once = replace(file, requests=1, began_anew=False)
+    sentence = "700 of 5000 bytes were read by 1 range"
+    assert only(Note, broken_published_archive(once)).sentence == sentence

@@ -155,6 +155,8 @@ def test_a_plain_linux_tag_promises_no_version() -> None:
         list(version_newer_than_tag(extension(), link(), plain, NO_POLICY))
     with pytest.raises(NotApplicable, match="linux_x86_64 does not promise any versions"):
         list(forbidden_symbol(extension(), link(), plain))
+    with pytest.raises(NotApplicable, match="no tag is for Linux"):
+        list(version_newer_than_tag(extension(), link(), macos(), NO_POLICY))
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,7 @@ def test_cpp_users_debug_with_what_is_named_so(name: str, path: str, found: int)
     library = pe_file(path, needed=_needs("MSVCP140D.dll"))
     package = CppArchive(path=Path(name), objects=(library,))
     assert len(list(windows.debug_runtime(library, package, package))) == found
+    assert only(Problem, windows.debug_runtime(library, _wheel(library), Linkage(target="")))
 
 
 def test_a_debug_runtime_next_to_the_library_is_a_warning() -> None:
@@ -155,11 +156,12 @@ def test_a_runtime_that_nobody_brings_is_told_once_with_its_users() -> None:
     package = _wheel(
         pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", "VCRUNTIME140_1.dll")),
         pe_file("demo/b.pyd", needed=_needs("msvcp140.dll", "libomp140.x86_64.dll")),
+        pe_file("demo/c.pyd", needed=_needs("msvcp140.dll")),
     )
     assert list(windows.unbundled_runtime(package, WINDOWS)) == [
         Problem(
             path="demo/a.pyd",
-            sentence="needs msvcp140.dll (so does 1 more), which neither CPython nor the wheel "
+            sentence="needs msvcp140.dll (so do 2 more), which neither CPython nor the wheel "
             "ships: the import fails if the Visual C++ redistributable is not installed; "
             "bundle it (delvewheel repair)",
             cause="library msvcp140.dll",
@@ -347,8 +349,11 @@ def test_an_unread_library_is_a_gap_and_no_library_at_all_is_not_applicable() ->
     assert list(windows.unbundled_runtime(package, WINDOWS)) == [
         NotInspected(path="demo/a.dll", sentence="is truncated")
     ]
-    with pytest.raises(NotApplicable, match="no PE object that is loaded"):
-        list(windows.unbundled_runtime(_wheel(elf_file()), WINDOWS))
+    unloaded = pe_file(needed=_needs("MSVCP140.dll"), kind=Kind.DEBUG)
+    of_linux = MalformedObject(path="demo/a.so", format=Format.ELF, offset=0, reason="is cut")
+    for other in (_wheel(elf_file()), _wheel(unloaded), _wheel(malformed=(of_linux,))):
+        with pytest.raises(NotApplicable, match="no PE object that is loaded"):
+            list(windows.unbundled_runtime(other, WINDOWS))
 
 
 RUNTIME = f"msvcp140-{HASH}.dll"
@@ -365,13 +370,19 @@ def _judge_runtime(library: PeFile, package: Package) -> list[Finding]:
     return list(windows.outdated_redistributable(library, package, package))
 
 
-@pytest.mark.parametrize("runtime", ["14.15", "14.28", "14.39"])
-def test_an_old_runtime_crashes_on_a_new_mutex(runtime: str) -> None:
-    library, copy = _locking("14.44"), pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime)
+@pytest.mark.parametrize(
+    ("toolset", "runtime"),
+    [("14.44", "14.15"), ("14.44", "14.28"), ("14.44", "14.39"), ("14.40", "14.39")],
+)
+def test_an_old_runtime_crashes_on_a_new_mutex(toolset: str, runtime: str) -> None:
+    library, copy = _locking(toolset), pe_file(f"demo.libs/{RUNTIME}", linker_version=runtime)
     assert say(_judge_runtime(library, _wheel(library, copy))) == [
-        f"built with toolset 14.44, uses {RUNTIME} of {runtime}: locking a std::mutex crashes; "
+        f"built with toolset {toolset}, uses {RUNTIME} of {runtime}: locking a std::mutex crashes; "
         "bundle a runtime of 14.40 or later"
     ]
+    for folder in ("a", "z"):  # the newest of several copies is the one that counts
+        newer = pe_file(f"{folder}/{RUNTIME}", linker_version="14.44")
+        assert _judge_runtime(library, _wheel(library, copy, newer)) == []
 
 
 @pytest.mark.parametrize(
@@ -442,8 +453,9 @@ def test_a_search_that_includes_the_librarys_own_folder_is_right(flags: int) -> 
     library = pe_file(needed=_needs("helper.dll"), dependent_load_flags=flags)
     package = _wheel(library, pe_file("demo/helper.dll"))
     assert list(windows.restricted_library_search(library, package)) == []
-    alone = pe_file(needed=_needs("KERNEL32.dll"), dependent_load_flags=0x800)
-    assert list(windows.restricted_library_search(alone, _wheel(alone))) == []
+    for needed in (_needs("KERNEL32.dll"), _needs("helper.dll", delayed=True)):
+        other = pe_file(needed=needed, dependent_load_flags=0x800)
+        assert list(windows.restricted_library_search(other, package)) == []
 
 
 @pytest.mark.parametrize("flags", [0x400, 0x1000])
