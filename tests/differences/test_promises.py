@@ -38,48 +38,47 @@ def promising(*systems: SystemClaim, pythons: tuple[PythonClaim, ...] = (CP311,)
     return wheel(claims=Claims(systems=systems, pythons=pythons))
 
 
-def test_a_newer_glibc_that_is_promised_is_a_break() -> None:
-    newer = replace(LINUX, name="manylinux_2_28_x86_64", minimum=(2, 28))
-    assert said(promising(LINUX), promising(newer)) == [
-        "break promised-systems: is for linux x86_64 with glibc 2.28 and later, previously for 2.17"
-    ]
-    assert said(promising(newer), promising(LINUX)) == [
-        "info promised-systems: is for linux x86_64 with glibc 2.17 and later, previously for 2.28"
-    ]
+NEWER = replace(LINUX, name="manylinux_2_28_x86_64", minimum=(2, 28))
+PLAIN = replace(LINUX, name="linux_x86_64", minimum=None)
+UNIVERSAL = replace(MACOS, architectures=("aarch64", "x86_64"))
+ANY = SystemClaim(name="any", system="any")
 
 
-def test_of_several_tags_the_oldest_counts() -> None:
-    both = promising(LINUX, replace(LINUX, name="manylinux_2_28_x86_64", minimum=(2, 28)))
-    assert said(promising(LINUX), both) == []
-
-
-def test_a_tag_without_a_version_promises_every_version() -> None:
-    plain = replace(LINUX, name="linux_x86_64", minimum=None)
-    assert said(promising(plain, LINUX), promising(LINUX)) == [
-        "break promised-systems: is for linux x86_64 with glibc 2.17 and later, "
-        "previously for any version"
-    ]
-    assert said(promising(LINUX), promising(LINUX, plain)) == [
-        "info promised-systems: is for linux x86_64 with glibc in any version, previously for 2.17"
-    ]
-
-
-def test_an_architecture_that_is_no_longer_promised_is_a_break() -> None:
-    universal = replace(MACOS, architectures=("aarch64", "x86_64"))
-    assert said(promising(universal), promising(MACOS)) == [
-        "break promised-systems: is no longer for macos x86_64"
-    ]
-
-
-def test_no_mac_with_apple_silicon_has_a_macos_before_11() -> None:
-    old, new = (replace(MACOS, minimum=minimum) for minimum in ((10, 9), (10, 13)))
-    assert said(promising(old), promising(new)) == []
-
-
-def test_a_pure_build_that_became_one_of_a_platform_is_a_break() -> None:
-    pure = promising(SystemClaim(name="any", system="any"))
-    lines = ["break promised-systems: is for manylinux_2_17_x86_64, previously for every system"]
-    assert said(pure, promising(LINUX)) == lines
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (
+            [LINUX],
+            [NEWER],
+            "break: is for linux x86_64 with glibc 2.28 and later, previously for 2.17",
+        ),
+        (
+            [NEWER],
+            [LINUX],
+            "info: is for linux x86_64 with glibc 2.17 and later, previously for 2.28",
+        ),
+        ([LINUX], [LINUX, NEWER], ""),  # of several tags the oldest counts
+        (
+            [PLAIN, LINUX],  # a tag without a version promises every version
+            [LINUX],
+            "break: is for linux x86_64 with glibc 2.17 and later, previously for any version",
+        ),
+        (
+            [LINUX],
+            [LINUX, PLAIN],
+            "info: is for linux x86_64 with glibc in any version, previously for 2.17",
+        ),
+        ([UNIVERSAL], [MACOS], "break: is no longer for macos x86_64"),
+        # No Mac with Apple silicon has a macOS before 11.
+        ([replace(MACOS, minimum=(10, 9))], [replace(MACOS, minimum=(10, 13))], ""),
+        ([ANY], [LINUX], "break: is for manylinux_2_17_x86_64, previously for every system"),
+    ],
+)
+def test_a_system_that_is_promised_no_more_is_a_break(
+    old: list[SystemClaim], new: list[SystemClaim], line: str
+) -> None:
+    expected = [line.replace(": ", " promised-systems: ", 1)] if line else []
+    assert said(promising(*old), promising(*new)) == expected
 
 
 @pytest.mark.parametrize(
@@ -95,41 +94,47 @@ def test_what_is_no_other_build_of_it_is_refused(new: Package, sentence: str) ->
         compared(promising(LINUX), new)
 
 
-def test_another_python_is_a_break_and_one_more_is_only_noted() -> None:
-    cp312 = replace(CP311, name="cp312-cp312", version=(3, 12), abi="cp312")
-    assert said(promising(LINUX), promising(LINUX, pythons=(cp312,))) == [
-        "break promised-pythons: is for CPython 3.12, previously for CPython 3.11"
-    ]
-    assert said(promising(LINUX), promising(LINUX, pythons=(CP311, cp312))) == [
-        "info promised-pythons: is for CPython 3.11, CPython 3.12, previously for CPython 3.11"
-    ]
+def claim_cpython(minor: int, abi: str) -> PythonClaim:
+    name = f"cp3{minor}-{abi}"
+    return PythonClaim(name=name, implementation="cpython", version=(3, minor), abi=abi)
 
 
-def test_the_stable_abi_covers_the_pythons_after_its_own() -> None:
-    stable = PythonClaim(name="cp39-abi3", implementation="cpython", version=(3, 9), abi="abi3")
-    newer = replace(stable, name="cp311-abi3", version=(3, 11))
-    assert said(promising(LINUX, pythons=(newer,)), promising(LINUX, pythons=(stable,))) == [
-        "info promised-pythons: is for CPython 3.9 and later, previously for CPython 3.11 and later"
-    ]
-    assert said(promising(LINUX, pythons=(stable,)), promising(LINUX, pythons=(newer,))) == [
-        "break promised-pythons: is for CPython 3.11 and later, "
-        "previously for CPython 3.9 and later"
-    ]
+CP312 = claim_cpython(12, "cp312")
 
 
-def test_a_tag_without_an_abi_is_for_the_same_pythons_unless_one_has_no_gil() -> None:
-    def tagged(minor: int, abi: str) -> Package:
-        claim = PythonClaim(
-            name=f"cp3{minor}", implementation="cpython", version=(3, minor), abi=abi
-        )
-        return promising(LINUX, pythons=(claim,))
-
-    assert said(tagged(12, ""), tagged(12, "cp312")) == []
-    assert said(tagged(12, "cp312"), tagged(12, "")) == []
-    assert said(tagged(13, ""), tagged(13, "cp313")) == [
-        "break promised-pythons: is for CPython 3.13, "
-        "previously for CPython 3.13 with or without the GIL"
-    ]
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ([CP311], [CP312], "break: is for CPython 3.12, previously for CPython 3.11"),
+        (
+            [CP311],
+            [CP311, CP312],
+            "info: is for CPython 3.11, CPython 3.12, previously for CPython 3.11",
+        ),
+        (  # the stable ABI covers the Pythons after its own
+            [claim_cpython(11, "abi3")],
+            [claim_cpython(9, "abi3")],
+            "info: is for CPython 3.9 and later, previously for CPython 3.11 and later",
+        ),
+        (
+            [claim_cpython(9, "abi3")],
+            [claim_cpython(11, "abi3")],
+            "break: is for CPython 3.11 and later, previously for CPython 3.9 and later",
+        ),
+        ([claim_cpython(12, "")], [CP312], ""),  # for the same Pythons, unless one has no GIL
+        ([CP312], [claim_cpython(12, "")], ""),
+        (
+            [claim_cpython(13, "")],
+            [claim_cpython(13, "cp313")],
+            "break: is for CPython 3.13, previously for CPython 3.13 with or without the GIL",
+        ),
+    ],
+)
+def test_a_python_that_is_promised_no_more_is_a_break(
+    old: list[PythonClaim], new: list[PythonClaim], line: str
+) -> None:
+    found = said(promising(LINUX, pythons=tuple(old)), promising(LINUX, pythons=tuple(new)))
+    assert found == ([line.replace(": ", " promised-pythons: ", 1)] if line else [])
 
 
 def test_requires_python_breaks_those_that_the_build_is_for() -> None:

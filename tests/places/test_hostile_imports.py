@@ -97,15 +97,28 @@ def test_a_healthy_module_is_imported_from_where_it_was_installed(environment: F
 
 
 @pytest.mark.parametrize(
-    ("name", "detail"),
+    ("name", "outcome", "detail"),
     [
-        ("segfaults", f"{'access violation' if WINDOWS else 'SIGSEGV'} at segfaults.py:2 in fall"),
-        ("aborts", f"{'exit status 3' if WINDOWS else 'SIGABRT'} at aborts.py:2 in <module>"),
+        (
+            "segfaults",
+            Ending.CRASHED,
+            f"{'access violation' if WINDOWS else 'SIGSEGV'} at segfaults.py:2 in fall",
+        ),
+        (
+            "aborts",
+            Ending.CRASHED,
+            f"{'exit status 3' if WINDOWS else 'SIGABRT'} at aborts.py:2 in <module>",
+        ),
+        ("leaves", Ending.EXITED, "exit status 3"),
+        ("leaves_quietly", Ending.EXITED, "exit status 0"),
+        ("exits", Ending.EXITED, "SystemExit(4)"),
     ],
 )
-def test_a_crash_is_named_with_its_line(environment: FilledPlace, name: str, detail: str) -> None:
+def test_an_import_that_crashes_or_ends_the_process_is_no_success(
+    environment: FilledPlace, name: str, outcome: Ending, detail: str
+) -> None:
     step = import_one(environment, name)
-    assert (step.outcome, step.detail, step.finished) == (Ending.CRASHED, detail, False)
+    assert (step.outcome, step.detail, step.finished) == (outcome, detail, False)
 
 
 def test_an_endless_loop_is_stopped_and_its_line_named(environment: FilledPlace) -> None:
@@ -136,21 +149,6 @@ def test_a_very_long_message_is_cut(environment: FilledPlace) -> None:
     assert step.detail.startswith("ValueError: yyy")
     assert step.detail.endswith("(long_line.py:1)")
     assert len(step.detail) < 3000
-
-
-@pytest.mark.parametrize(
-    ("name", "detail"),
-    [
-        ("leaves", "exit status 3"),
-        ("leaves_quietly", "exit status 0"),
-        ("exits", "SystemExit(4)"),
-    ],
-)
-def test_an_import_that_ends_the_process_is_no_success(
-    environment: FilledPlace, name: str, detail: str
-) -> None:
-    step = import_one(environment, name)
-    assert (step.outcome, step.detail, step.finished) == (Ending.EXITED, detail, False)
 
 
 def test_a_module_that_deletes_itself_has_no_hash(environment: FilledPlace) -> None:

@@ -42,6 +42,10 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
             ["--binary-write-known", "gone/known.toml"],
             "--binary-write-known: gone/known.toml: there is no folder",
         ),
+        (
+            ["--binary-requirements-folder", "notes.txt"],
+            "--binary-requirements-folder notes.txt: not a folder",
+        ),
         (["--binary-write-known", "."], "--binary-write-known: .: a folder; name a file in it"),
         (["--binary-report", "json:."], "--binary-report: .: a folder; name a file in it"),
     ],

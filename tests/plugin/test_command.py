@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from binary_checks.command import main
+from binary_checks.documents.facts import restore
+from binary_checks.options import Program
 from fixtures.build_elf import build_elf
+from fixtures.build_fatbin import ZSTD, compressed_entry, container
 from fixtures.build_wheel import Entry, build_wheel
+from fixtures.samples import read_fatbin_sample
 from fixtures.slow import slow
 from tests.plugin.conftest import EXTENSION, command, faulty, healthy, start_command
 from tests.test_safe_text import assert_harmless
@@ -112,12 +118,6 @@ def test_inspect_takes_several_packages_and_what_is_wrong_with_one_keeps_none_fr
     assert second.startswith(f"{other.name}: demo 1.0, ")
     assert [line.split(": ")[1] for line in err.splitlines()] == [bad.name, "gone.whl"]
     assert main(["inspect", str(bad)]) == 1
-
-
-def test_inspect_of_several_packages_as_json_is_an_array(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one, other = healthy(tmp_path / "a"), faulty(tmp_path / "b")
     assert main(["inspect", "--json", "gone.whl", str(one), str(other)]) == 4
     documents = json.loads(capsys.readouterr().out)
     assert [each["package"]["file_name"] for each in documents] == [one.name, other.name]
@@ -254,3 +254,92 @@ def test_streams_that_the_caller_closed_change_no_verdict(
     words = [sys.executable, "-m", "binary_checks", "--static", str(make(tmp_path))]
     run = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *words], check=False)
     assert run.returncode == status
+
+
+# The inside of code for GPUs, only if asked.
+
+
+def inspect(folder: Path, *words: str) -> str:
+    fatbin = read_fatbin_sample("toolkit_13.5.fatbin") + read_fatbin_sample("toolkit_11.8.fatbin")
+    fatbin += container(compressed_entry(b"\x28\xb5\x2f\xfd cut", 100, ZSTD))
+    members = {"demo/libdemo.so": build_elf(sections={".nv_fatbin": fatbin})}
+    return inspect_wheel(build_wheel(folder, members=dict(members)), *words)
+
+
+def inspect_wheel(wheel: Path, *words: str) -> str:
+    pytest.importorskip("zstandard")
+    pytest.importorskip("lz4.block")
+    run = command(wheel.parent, "inspect", *words, wheel)
+    assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+def test_the_summary_names_toolkits_drivers_and_ptx(tmp_path: Path) -> None:
+    shown = inspect(tmp_path, "--device-details")
+    for said in (
+        "machine code of CUDA 11.8: 2 cubins for sm_75, sm_80; runs on driver 450.80.02 and later",
+        "machine code of CUDA 13.5: 2 cubins for sm_75, sm_90a; runs on driver 580 and later",
+        "PTX 7.8: 1 text for sm_80; compiled by driver ",
+        "PTX 9.5: 1 text for sm_120f",
+        "broken: 1 entry at byte ",
+    ):
+        assert said in shown
+
+
+def test_the_document_has_them_in_a_table_of_its_own_and_is_read_back(tmp_path: Path) -> None:
+    text = inspect(tmp_path, "--json", "--device-details")
+    document = json.loads(text)
+    (details,) = document["device_details"]
+    assert "device_details" not in json.loads(inspect(tmp_path, "--json"))
+    assert [group["toolkit"] for group in details["cubins"]] == ["11.8", "13.5", "11.8", "13.5"]
+    assert (details["entries"], details["inspected"]) == (7, 7)
+    (tmp_path / "facts.json").write_text(text)
+    assert restore(tmp_path / "facts.json").package.name == "demo"
+
+
+def test_all_code_is_decompressed_for_it_not_a_sample(tmp_path: Path) -> None:
+    """20 containers with two cubins and a text of PTX each: a sample has 16 of a kind."""
+    fatbin = read_fatbin_sample("toolkit_13.5.fatbin") * 20
+    members = {"demo/libdemo.so": build_elf(sections={".nv_fatbin": fatbin})}
+    text = inspect_wheel(build_wheel(tmp_path, members=dict(members)), "--json", "--device-details")
+    (details,) = json.loads(text)["device_details"]
+    assert (details["entries"], details["inspected"]) == (60, 60)
+
+
+@pytest.mark.slow
+def test_packages_are_shared_among_the_workers_that_are_asked_for(tmp_path: Path) -> None:
+    packages = [healthy(tmp_path / name) for name in "abcdef"]
+    packages.append(faulty(tmp_path / "g"))
+    alone = command(tmp_path, "--binary-static", "-v", *packages)
+    shared = command(tmp_path, "--binary-static", "-v", "-n2", *packages)
+    assert (alone.returncode, shared.returncode) == (1, 1)
+    assert " workers [" in shared.stdout
+    failed = f"FAILED g/{packages[-1].name}::absolute-search-path"
+    assert failed in shared.stdout
+    assert failed in alone.stdout
+    counted = re.compile(r"(\d+ failed, \d+ passed, \d+ skipped)")
+    assert counted.findall(alone.stdout) == counted.findall(shared.stdout) != []
+
+
+def test_one_report_of_an_item_says_what_three_do_under_pytest(pytester: pytest.Pytester) -> None:
+    package = faulty(pytester.path)
+    (pytester.path / "profile.toml").write_text(
+        '[[known_problems]]\ncheck = "executable-stack"\nreason = "unused"\n'
+    )
+    own = ["--binary-static", "--binary-profile=profile.toml", "-rA", package.name]
+    command(pytester.path, *own, "--junitxml=command.xml")
+    pytester.runpytest_inprocess(*own, "--junitxml=pytest.xml")
+    name_options = Program.COMMAND.name_options  # pytest's are longer
+    cases = [
+        {
+            (
+                case.get("name"),
+                *((child.tag, name_options(child.get("message", ""))) for child in case),
+            )
+            for case in ElementTree.parse(pytester.path / name).iter("testcase")
+        }
+        for name in ("command.xml", "pytest.xml")
+    ]
+    assert cases[0] == cases[1]
+    tags = {child[0] for case in cases[0] for child in case[1:]}
+    assert tags == {"failure", "skipped"}

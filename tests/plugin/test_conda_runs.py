@@ -11,7 +11,7 @@ import pytest
 from fixtures.build_conda import OMIT, TarMember, build_conda
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.conda.channel import host_subdir
-from tests.plugin.conftest import TRY_AGAIN, Run, run_command, start_command
+from tests.plugin.conftest import IN_A_WORKER, TRY_AGAIN, Run, run_command, start_command
 
 pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
 
@@ -46,19 +46,15 @@ def lines(result: pytest.RunResult, check: str) -> list[str]:
     return [line for line in result.outlines if line.startswith(f"{check}: ")]
 
 
-@pytest.mark.parametrize("suffix", [".conda", ".tar.bz2"])
-def test_a_healthy_package_is_fit(pytester: pytest.Pytester, run: Run, suffix: Any) -> None:
-    package(pytester.path, suffix=suffix)
-    result = run(f"{STEM}{suffix}", "-v")
+@pytest.mark.parametrize("workers", [(), IN_A_WORKER])
+def test_a_healthy_package_of_either_format_is_fit(
+    pytester: pytest.Pytester, run: Run, workers: tuple[str, ...]
+) -> None:
+    names = [package(pytester.path, suffix=suffix).name for suffix in (".conda", ".tar.bz2")]
+    result = run(*names, "-rp", *workers)
     assert result.ret == pytest.ExitCode.OK
     for check in ("missing-library", "undefined-symbol", "executable-stack", "unreadable-member"):
-        result.stdout.fnmatch_lines([f"{STEM}{suffix}::{check} PASSED*"])
-
-
-@pytest.mark.slow
-def test_both_formats_are_judged_in_one_run(pytester: pytest.Pytester, run: Run) -> None:
-    paths = [package(pytester.path, suffix=suffix).name for suffix in (".conda", ".tar.bz2")]
-    assert run(*paths, "-n", "2").ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines_random([f"PASSED {name}::{check}" for name in names])
 
 
 def test_a_package_that_lost_its_own_library_is_red(pytester: pytest.Pytester, run: Run) -> None:

@@ -201,20 +201,20 @@ def test_a_known_problem_of_the_wheel_is_one_of_its_installed_copy(
         result.assert_outcomes(**{outcome: 1})
 
 
-def test_it_runs_where_it_is_installed(run: Run, tmp_path: Path, pytester: pytest.Pytester) -> None:
-    wheel = healthy(tmp_path, members={"demo/__init__.py": "x = 1\n"}, tags=["py3-none-any"])
+@pytest.mark.parametrize(
+    ("code", "status", "line"),
+    [
+        ("x = 1\n", 0, "*not applicable: the package was not installed*"),
+        ("1 / 0\n", 1, "*import demo raises ZeroDivisionError*"),
+    ],
+)
+def test_it_runs_where_it_is_installed(
+    run: Run, tmp_path: Path, code: str, status: int, line: str
+) -> None:
+    wheel = healthy(tmp_path, members={"demo/__init__.py": code}, tags=["py3-none-any"])
     with open_offline(wheel) as environment:
         given = ("--binary-python", str(environment.python), "-m", "runtime", "-rs")
         result = run("--binary-installed", "demo", *given, static=False)
-    assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines("*not applicable: the package was not installed*")
+    assert result.ret == status
+    result.stdout.fnmatch_lines(line)
     assert result.parseoutcomes()["passed"] >= 1
-
-
-def test_an_import_that_fails_where_it_is_installed_is_a_problem(run: Run, tmp_path: Path) -> None:
-    wheel = healthy(tmp_path, members={"demo/__init__.py": "1 / 0\n"}, tags=["py3-none-any"])
-    with open_offline(wheel) as environment:
-        given = ("--binary-python", str(environment.python))
-        result = run("--binary-installed", "demo", *given, "-k", "import-fails", static=False)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines("*import demo raises ZeroDivisionError*")

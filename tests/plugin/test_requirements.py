@@ -1,8 +1,9 @@
-"""With --binary-with-requirements a package is judged beside what its Requires-Dist bring."""
+"""A package is judged beside what its Requires-Dist bring: downloaded, or installed with it."""
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,13 @@ CHECK = f"{NAME}::missing-library"
 
 @pytest.fixture
 def folder(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a wheel that requires another, and the index that has that one."""
+    """A folder with wheels that require another, and the index that has that one."""
     needy(pytester.path)
+    needy(pytester.path, tags=("py3-none-manylinux_2_17_x86_64",))
     index = provide_x(pytester.path / "index").parent
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    for tool in ("PIP", "UV"):
+        monkeypatch.setenv(f"{tool}_NO_INDEX", "1")
+        monkeypatch.setenv(f"{tool}_FIND_LINKS", str(index))
     return pytester.path
 
 
@@ -52,9 +55,29 @@ def test_inspect_shows_what_a_required_wheel_brings_and_keeps_it_in_the_folder_t
     assert kept.name == "x_runtime-1.0-py3-none-manylinux_2_17_x86_64.whl"
 
 
-def test_a_file_in_place_of_the_folder_is_a_usage_error(
-    folder: Path, pytester: pytest.Pytester
+INSTALLABLE = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
+FAMILIES = ("-m", "linkage or symbols or runtime", "-rs", "-v")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="wheels of Linux are installed")
+
+
+@pytest.mark.slow
+@on_linux
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "workers"])
+def test_what_was_installed_is_not_asked_for(
+    folder: Path, run: Run, workers: tuple[str, ...]
 ) -> None:
-    (folder / "kept").touch()
-    with pytest.raises(pytest.UsageError, match="--binary-requirements-folder kept: not a folder"):
-        pytester.parseconfigure(NAME, "--binary-requirements-folder", "kept")
+    result = run(INSTALLABLE, *FAMILIES, *workers, static=False)
+    node = f"{INSTALLABLE}::missing-library"
+    result.stdout.fnmatch_lines([f"*PASSED {node}*" if workers else f"{node} PASSED*"])
+    result.stdout.fnmatch_lines(["*has 1 undefined symbol (x_lost)*"])
+    result.stdout.no_fnmatch_line("*give it with --binary-with*")
+
+
+@pytest.mark.slow
+@on_linux
+def test_where_it_cannot_be_installed_the_static_answer_stays(folder: Path, run: Run) -> None:
+    for wheel in (folder / "index").iterdir():
+        wheel.unlink()
+    result = run(INSTALLABLE, *FAMILIES, static=False)
+    result.stdout.fnmatch_lines([f"{INSTALLABLE}::missing-library SKIPPED*"])
+    result.stdout.fnmatch_lines(["*which a required wheel (x-runtime) may ship*"])

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from binary_checks.declaring import find_checks
-from binary_checks.errors import ProfileError
 from binary_checks.model import Level
 from binary_checks.profile import Profile, load_profile, validate
 
@@ -73,22 +70,3 @@ def test_the_levels_of_an_extended_profile_hold_where_no_own_one_does(tmp_path: 
     profile = load(tmp_path, "extends = 'base.toml'\n[levels.executable-stack]\n'a/*' = 'error'\n")
     assert level(profile, "a/x", Level.WARNING) is Level.ERROR
     assert level(profile, "b/x") is Level.WARNING
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("levels = 1", "levels: 1 is not a table"),
-        (
-            "[levels]\nexecutable-stack = 'warnin'",
-            "levels.executable-stack: unknown level 'warnin'; did you mean 'warning'?",
-        ),
-        ("[levels]\nexecutable-stack = 1", "levels.executable-stack: neither a level nor a table"),
-        ("[levels.executable-stack]\n'a/*' = []", "levels.executable-stack.a/*: neither a level"),
-        ("[levels]\nexecutable-stac = 'off'", "unknown check 'executable-stac'; did you mean"),
-    ],
-)
-def test_what_is_no_level_is_refused_with_its_place(tmp_path: Path, text: str, reason: str) -> None:
-    with pytest.raises(ProfileError) as error:
-        load(tmp_path, text)
-    assert reason in str(error.value)

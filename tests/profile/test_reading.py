@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -11,12 +13,23 @@ import pytest
 from binary_checks.checks.expected import snippet_fails
 from binary_checks.declaring import check
 from binary_checks.errors import ProfileError
-from binary_checks.model import ElfFile, GpuRequest, SnippetRequest, Wheel
+from binary_checks.model import (
+    Code,
+    ConsumerRequest,
+    ElfFile,
+    GpuRequest,
+    Level,
+    SnippetRequest,
+    TranslationUnit,
+    Wheel,
+)
 from binary_checks.profile import (
     KnownProblem,
     Profile,
     enable_thorough,
     find_profile,
+    identify_profile,
+    leave_out_code,
     load_profile,
     validate,
 )
@@ -36,6 +49,17 @@ def adrift(library: ElfFile, *, depth: int = 1) -> Iterator[str]:
     yield from ()
 
 
+@check
+def unlike(
+    wheel: Wheel,
+    *,
+    paths: Mapping[str, tuple[str, ...]] = {},
+    limits: Mapping[str, int] = {},
+) -> Iterator[str]:
+    """A wheel is unlike what the profile says of it."""
+    yield from ()
+
+
 def profile(folder: Path, text: str, name: str = "p.toml") -> Profile:
     path = folder / name
     path.write_text(text, encoding="utf-8")
@@ -45,7 +69,7 @@ def profile(folder: Path, text: str, name: str = "p.toml") -> Profile:
 def refusal(folder: Path, text: str) -> str:
     """Return the line that refuses the profile, without its path."""
     with pytest.raises(ProfileError) as caught:
-        validate(profile(folder, text), [too_heavy, adrift])
+        validate(profile(folder, text), [too_heavy, adrift, unlike])
     assert "\n" not in str(caught.value)
     return str(caught.value).replace(str(folder / "p.toml"), "P")
 
@@ -116,37 +140,6 @@ def test_a_check_that_is_off_runs_where_the_profile_asks_its_probe(tmp_path: Pat
     assert not Profile().selects(snippet_fails)
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("probes = 1", "profile P:1: probes: 1 is not a table"),
-        ("[probes]\ncuda = 1", "profile P: probes.cuda: not a table"),
-        (
-            "[probes.snipets]",
-            "profile P:1: probes: unknown probe 'snipets'; did you mean 'snippets'?",
-        ),
-        (
-            "[probes.cuda]\nmodul = 'x'",
-            "profile P:2: probes.cuda: unknown key 'modul'; did you mean 'module'?",
-        ),
-        ("[probes.cuda]\nmodule = 1", "profile P:2: probes.cuda.module: 1 is not a str"),
-        (
-            "[probes.snippets.code]\none = 1",
-            "profile P:2: probes.snippets.code.one: 1 is not a str",
-        ),
-        (
-            "[probes.gpu]\nsteps = 'jax'",
-            "profile P:2: probes.gpu.steps: 'jax' is not one of: torch",
-        ),
-        ("[probes.gpu]\nsteps = []", "profile P:2: probes.gpu.steps: [] is not one of: torch"),
-    ],
-)
-def test_a_request_that_cannot_be_followed_is_one_line(
-    tmp_path: Path, text: str, line: str
-) -> None:
-    assert refusal(tmp_path, text) == line
-
-
 def test_option_values_become_what_the_check_declares(tmp_path: Path) -> None:
     text = "[options.too-heavy]\nlimit = 3\nnames = ['a', 'b']\nstrict = true\n"
     options = validate(profile(tmp_path, text), [too_heavy]).options["too-heavy"]
@@ -191,6 +184,77 @@ def test_option_values_become_what_the_check_declares(tmp_path: Path) -> None:
             "[[known_problems]]\ncheck = 'adrfit'\nreason = 'r'",
             "profile P:2: known_problems[0]: unknown check 'adrfit'; did you mean 'adrift'?",
         ),
+        ("probes = 1", "profile P:1: probes: 1 is not a table"),
+        ("[probes]\ncuda = 1", "profile P: probes.cuda: not a table"),
+        (
+            "[probes.snipets]",
+            "profile P:1: probes: unknown probe 'snipets'; did you mean 'snippets'?",
+        ),
+        (
+            "[probes.cuda]\nmodul = 'x'",
+            "profile P:2: probes.cuda: unknown key 'modul'; did you mean 'module'?",
+        ),
+        ("[probes.cuda]\nmodule = 1", "profile P:2: probes.cuda.module: 1 is not a str"),
+        (
+            "[probes.snippets.code]\none = 1",
+            "profile P:2: probes.snippets.code.one: 1 is not a str",
+        ),
+        (
+            "[probes.gpu]\nsteps = 'jax'",
+            "profile P:2: probes.gpu.steps: 'jax' is not one of: torch",
+        ),
+        ("[probes.gpu]\nsteps = []", "profile P:2: probes.gpu.steps: [] is not one of: torch"),
+        ("[options.unlike]\nlimits = 3", "profile P:2: options.unlike.limits: 3 is not a table"),
+        (
+            "[options.unlike]\nlimits = {a = 'b'}",
+            "profile P:2: options.unlike.limits.a: 'b' is not an int",
+        ),
+        (
+            "[options.unlike]\npaths = {'a/*' = 'b'}",
+            "profile P:2: options.unlike.paths.a/*: 'b' is not an array",
+        ),
+        (
+            "[probes.consumer.units.a]\nfile = 'gone.cpp'",
+            "profile P: probes.consumer.units.a.file: gone.cpp: No such file or directory",
+        ),
+        (
+            "[probes.consumer.units.a]\nfile = 'x.cpp'\nsource = ''",
+            "profile P: probes.consumer.units.a: it has both 'file' and 'source'",
+        ),
+        (
+            "[probes.consumer.units.a]\nfile = 1",
+            "profile P: probes.consumer.units.a.file: 1 is not a str",
+        ),
+        (
+            "[probes.consumer.units.a]\nprints = 'x'",
+            "profile P:1: probes.consumer.units.a: it has no 'source'",
+        ),
+        (
+            "[probes.consumer.units.a]\nsource = ''\nprint = 'x'",
+            "profile P:3: probes.consumer.units.a: unknown key 'print'; did you mean 'prints'?",
+        ),
+        (
+            "[probes.consumer.units.a]\nsource = 1",
+            "profile P:2: probes.consumer.units.a.source: 1 is not a str",
+        ),
+        (
+            "[probes.consumer.units]\na = 'x'",
+            "profile P:2: probes.consumer.units.a: 'x' is not a table",
+        ),
+        ("levels = 1", "profile P:1: levels: 1 is not a table"),
+        (
+            "[levels]\nadrift = 'warnin'",
+            "profile P:2: levels.adrift: unknown level 'warnin'; did you mean 'warning'?",
+        ),
+        (
+            "[levels]\nadrift = 1",
+            "profile P:2: levels.adrift: neither a level nor a table of levels by paths",
+        ),
+        (
+            "[levels.adrift]\n'a/*' = []",
+            "profile P:2: levels.adrift.a/*: neither a level nor a table of levels by paths",
+        ),
+        ("[levels]\nadrif = 'off'", "profile P:2: unknown check 'adrif'; did you mean 'adrift'?"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, line: str) -> None:
@@ -300,35 +364,10 @@ def test_numbers_and_nests_without_measure_are_refused(
         profile(tmp_path, text)
 
 
-@check
-def unlike(
-    wheel: Wheel,
-    *,
-    paths: Mapping[str, tuple[str, ...]] = {},
-    limits: Mapping[str, int] = {},
-) -> Iterator[str]:
-    """A wheel is unlike what the profile says of it."""
-    yield from ()
-
-
 def test_a_table_is_converted_value_by_value_and_keeps_its_order(tmp_path: Path) -> None:
     text = "[options.unlike.paths]\n'b/*' = ['x', 'y']\n'a/*' = []\n"
     options = validate(profile(tmp_path, text), [unlike]).options["unlike"]
     assert list(options["paths"].items()) == [("b/*", ("x", "y")), ("a/*", ())]
-
-
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("limits = 3", "profile P:2: options.unlike.limits: 3 is not a table"),
-        ("limits = {a = 'b'}", "profile P:2: options.unlike.limits.a: 'b' is not an int"),
-        ("paths = {'a/*' = 'b'}", "profile P:2: options.unlike.paths.a/*: 'b' is not an array"),
-    ],
-)
-def test_a_table_of_other_values_is_refused(tmp_path: Path, text: str, line: str) -> None:
-    with pytest.raises(ProfileError) as caught:
-        validate(profile(tmp_path, f"[options.unlike]\n{text}"), [unlike])
-    assert str(caught.value).replace(str(tmp_path / "p.toml"), "P") == line
 
 
 def test_a_profile_adds_to_the_tables_of_the_one_it_extends(tmp_path: Path) -> None:
@@ -341,3 +380,91 @@ def test_a_profile_adds_to_the_tables_of_the_one_it_extends(tmp_path: Path) -> N
 def test_a_thorough_profile_runs_long_snippets_only_if_it_has_snippets() -> None:
     assert enable_thorough(load_profile("torch")).probes["snippets"]["thorough"] is True
     assert "snippets" not in enable_thorough(load_profile("cupy")).probes
+
+
+# The units of a consumer are tables with keys of their own, which are merged and contain code.
+
+
+def test_units_of_a_consumer_add_to_those_of_the_extended_profile(tmp_path: Path) -> None:
+    base = "[probes.consumer.units.a]\nsource = 'int a;'\n[probes.consumer.units.b]\nsource = 'b'\n"
+    (tmp_path / "base.toml").write_text(base)
+    text = "extends = 'base.toml'\n[probes.consumer.units.b]\nsource = ''\ngpu = true\n"
+    read = validate(profile(tmp_path, text), [])
+    units = {
+        "a": TranslationUnit(source=Code("int a;")),
+        "b": TranslationUnit(source=Code(""), gpu=True),
+    }
+    assert read.requests == {ConsumerRequest: ConsumerRequest(units=units)}
+
+
+def test_of_a_profile_that_nobody_named_no_unit_is_built(tmp_path: Path) -> None:
+    text = (
+        "[probes.consumer]\npackage = 'X'\nstandard = 17\n[probes.consumer.units.a]\nsource = 'a'\n"
+    )
+    found = leave_out_code(profile(tmp_path, text), [])
+    assert found.probes == {"consumer": {"standard": 17}}
+    assert found.left_out == ("probes.consumer.package", "probes.consumer.units")
+
+
+def test_a_unit_may_stand_in_a_file_beside_the_profile(tmp_path: Path) -> None:
+    (tmp_path / "a.cpp").write_text("int main() {}\n")
+    read = validate(profile(tmp_path, "[probes.consumer.units.a]\nfile = 'a.cpp'\n"), [])
+    units = {"a": TranslationUnit(source=Code("int main() {}\n"))}
+    assert read.requests == {ConsumerRequest: ConsumerRequest(units=units)}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no such pipes")
+def test_a_pipe_is_no_source(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.cpp")
+    with pytest.raises(ProfileError, match="not a file"):
+        profile(tmp_path, "[probes.consumer.units.a]\nfile = 'a.cpp'\n")
+
+
+# A profile is identified by its contents.
+
+
+ONE, OTHER = KnownProblem(check="c", reason="r"), KnownProblem(check="d", reason="s")
+
+
+def test_every_word_counts_and_not_where_it_lies() -> None:
+    plain = identify_profile(Profile()).sha256
+    elsewhere = identify_profile(Profile(source="there.toml"))
+    assert (elsewhere.source, elsewhere.sha256) == ("there.toml", plain)
+    for changed in (
+        Profile(enable=frozenset({"a"})),
+        Profile(strict=True),
+        Profile(options={"a": {"b": 1}}),
+        Profile(objects=1),
+    ):
+        assert identify_profile(changed).sha256 != plain
+
+
+def test_the_order_of_sets_tables_and_known_problems_does_not_count() -> None:
+    one = Profile(options={"a": {}, "b": {}}, known_problems=(ONE, OTHER))
+    other = Profile(options={"b": {}, "a": {}}, known_problems=(OTHER, ONE))
+    assert identify_profile(one) == identify_profile(other)
+
+
+def test_the_order_of_levels_counts_as_the_first_that_matches_holds() -> None:
+    a, b = ("a*", Level.OFF), ("*b", Level.WARNING)
+    one, other = (identify_profile(Profile(levels={"c": dict(p)})) for p in ((a, b), (b, a)))
+    assert one != other
+
+
+def test_known_problems_have_a_hash_of_their_own() -> None:
+    without, with_one = (
+        identify_profile(Profile()),
+        identify_profile(Profile(known_problems=(ONE,))),
+    )
+    assert without.sha256 == with_one.sha256
+    assert without.known_problems_sha256 != with_one.known_problems_sha256
+
+
+def test_checks_of_its_own_count_by_their_bytes(tmp_path: Path) -> None:
+    for name, text in (("a.py", "x"), ("b.py", "x"), ("c.py", "y")):
+        (tmp_path / name).write_text(text)
+    a, b, c = (
+        identify_profile(replace(Profile(), checks=(tmp_path / name,))).sha256
+        for name in ("a.py", "b.py", "c.py")
+    )
+    assert a == b != c

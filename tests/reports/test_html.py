@@ -200,25 +200,17 @@ def test_the_graph_has_what_is_missing_in_red_and_the_table_says_the_same(tmp_pa
     edges = (
         need("demo/a.so", "libb.so", "demo/libb.so"),
         need("demo/a.so", "libgone.so.1"),
+        need("demo/a.so", "libother.so.2"),  # which no check blames
         need("demo/libb.so", "libc.so.6", "system:libc.so.6", rule=Rule.SYSTEM),
     )
     facts = keep(tmp_path, package, edges)
     page = read(entry(Outcome.FAILED, problems=(BAD,)), facts=facts)
     assert page.having("class").count("box missing") == 1
+    assert "box open" in page.having("class")
     assert "a.so needs libgone.so.1 (missing)" in page.text
     assert "a.so needs libb.so (runpath)" in page.text
     assert "demo/libb.so libc.so.6 system system:libc.so.6" in page.text
     assert "Native code 5 kB 99.9% 2 files" in page.text
-
-
-def test_a_library_that_no_check_blames_is_not_red(tmp_path: Path) -> None:
-    facts = keep(tmp_path, wheel(), (need("demo/a.so", "libother.so.2"),))
-    page = read(entry(Outcome.FAILED, problems=(BAD,)), facts=facts)
-    assert "box missing" not in page.having("class")
-    assert "box open" in page.having("class")
-
-
-def test_a_package_without_needs_has_no_graph_and_says_so(tmp_path: Path) -> None:
     page = read(entry(inspected=1), facts=keep(tmp_path, wheel(), ()))
     assert "Nothing in the package needs a library" in page.text
 
