@@ -103,13 +103,10 @@ def test_the_variant_is_in_the_words_of_cells(said: str, spelled: str) -> None:
     assert derived(accelerator=(of_name(said),))["variant"] == spelled
 
 
-def test_that_nothing_of_an_accelerator_was_found_says_nothing() -> None:
-    assert "variant" not in derived(accelerator=(NO_TRACE,))
-
-
-def test_a_name_makes_more_precise_what_bytes_say() -> None:
+def test_a_name_makes_more_precise_what_bytes_say_and_no_trace_says_nothing() -> None:
     claims = (of_bytes("cuda 12", "a.so needs libcudart.so.12"), of_name("cuda 12.6"))
     assert derived(accelerator=claims)["variant"] == "cu126"
+    assert "variant" not in derived(accelerator=(NO_TRACE,))
 
 
 @pytest.mark.parametrize(
@@ -231,16 +228,13 @@ def test_a_pure_package_is_bound_to_no_axis() -> None:
     }
 
 
-def test_bytes_and_name_that_contradict_are_refused_naming_both() -> None:
+def test_bytes_that_contradict_a_name_or_a_variable_are_refused_naming_both() -> None:
     claims = (of_bytes("pre-cxx11", "demo/a.so"), of_name("cxx11", "the label cxx11abi1"))
     with pytest.raises(ArtifactRefusedError) as refused:
         derived(cxx_abi=claims)
     assert str(refused.value) == (
         f"{NAMED}: cxx_abi: the label cxx11abi1 says cxx11, but demo/a.so: pre-cxx11"
     )
-
-
-def test_a_variable_that_contradicts_is_refused_naming_both() -> None:
     with pytest.raises(ArtifactRefusedError) as refused:
         derived(variables={"DESIRED_PYTHON": "3.11"}, python=(of_bytes("3.12"),))
     assert str(refused.value) == (
@@ -248,15 +242,12 @@ def test_a_variable_that_contradicts_is_refused_naming_both() -> None:
     )
 
 
-def test_a_variable_is_about_the_one_of_several_files_that_it_fits() -> None:
+def test_a_variable_says_what_is_not_known_of_the_one_of_several_files_that_it_fits() -> None:
     names = (NAMED, NAMED.replace("312", "311"))
     found = derived(
         variables={"DESIRED_PYTHON": "3.11"}, python=(of_bytes("3.12"),), file_names=names
     )
     assert found["python"] == "3.12"
-
-
-def test_a_variable_says_what_neither_bytes_nor_name_do() -> None:
     assert derived(variables={"DESIRED_CUDA": "cu130"})["variant"] == "cu130"
 
 

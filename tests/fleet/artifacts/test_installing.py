@@ -133,14 +133,15 @@ def test_from_a_server(kept: Path, tmp_path: Path, install: Install, speaks_json
     assert not any("my_helper-3.0" in path for path in front.asked)
 
 
-def test_from_the_folder_itself(kept: Path, tmp_path: Path, install: Install) -> None:
-    done = install(tmp_path / "out", "--index-url", f"{kept.as_uri()}/simple/release/")
-    demand_installed(done, tmp_path / "out")
-
-
-def test_from_the_page_of_all_files(kept: Path, tmp_path: Path, install: Install) -> None:
-    page = f"{kept.as_uri()}/simple/release/files.html"
-    done = install(tmp_path / "out", "--no-index", "--find-links", page)
+@pytest.mark.parametrize(
+    ("options", "page"),
+    [(("--index-url",), ""), (("--no-index", "--find-links"), "files.html")],
+    ids=["index", "all files"],
+)
+def test_from_the_folder_itself(
+    kept: Path, tmp_path: Path, install: Install, options: tuple[str, ...], page: str
+) -> None:
+    done = install(tmp_path / "out", *options, f"{kept.as_uri()}/simple/release/{page}")
     demand_installed(done, tmp_path / "out")
 
 

@@ -78,8 +78,10 @@ def test_merge_has_every_pair_and_no_cell_too_many_where_that_is_the_largest_pai
     assert len(chosen) == len(PYTHONS) * len(VARIANTS)
 
 
-def test_nightly_has_all() -> None:
+def test_nightly_has_all_and_a_tier_that_there_is_not_is_refused() -> None:
     assert choose_tier(matrix(), "nightly") == tuple(matrix())
+    with pytest.raises(ProfileError, match="'weekly' is not one of: pr, merge, nightly"):
+        choose_tier(matrix(), "weekly")
 
 
 @pytest.mark.parametrize("tier", ["pr", "merge"])
@@ -100,11 +102,6 @@ def test_a_system_and_its_architecture_count_together() -> None:
 @pytest.mark.parametrize("cells", [[], [cell()], [cell(python="3.12", variant="cpu")]])
 def test_none_and_one_are_what_they_are(cells: list[Cell], tier: str) -> None:
     assert choose_tier(cells, tier) == tuple(cells)
-
-
-def test_a_tier_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ProfileError, match="'weekly' is not one of: pr, merge, nightly"):
-        choose_tier(matrix(), "weekly")
 
 
 ROWS = st.lists(

@@ -210,28 +210,20 @@ def test_an_attempt_is_run_once_and_has_the_figures_of_its_process(
 
 
 def test_of_two_that_make_one_attempt_the_first_counts_with_its_own_log(
-    store: Store, tmp_path: Path
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loser has run as long, and finds the winner's document when it stores its own."""
+    """The loser runs already, and finds the winner's document when it stores its own."""
     task = make_task(store, tmp_path, "exit 1")
-    meanwhile = replace(task, program=(sys.executable, "-c", "print('the winner')"))
-    winner = list[Attempt]()
-    script = tmp_path / "wait.py"
-    go = tmp_path / "go"
-    script.write_text(
-        f"import pathlib, time\nwhile not pathlib.Path({str(go)!r}).exists(): time.sleep(0.01)\n"
-        "print('the loser')\n"
-    )
-    loser = list[Attempt]()
-    slow = replace(task, program=(sys.executable, str(script)))
-    thread = threading.Thread(target=lambda: loser.append(run_attempt(slow, store)))
-    thread.start()
-    while not names(store):
-        time.sleep(0.01)
-    winner.append(run_attempt(meanwhile, store))
-    go.touch()
-    thread.join(30)
-    assert loser == winner
+    programs = [(sys.executable, "-c", f"print('the {who}')") for who in ("winner", "loser")]
+    create, winner = store.create, list[Attempt]()
+
+    def be_overtaken(name: str, content: bytes | Path) -> bool:
+        monkeypatch.setattr(store, "create", create)
+        winner.append(run_attempt(replace(task, program=programs[0]), store))
+        return create(name, content)
+
+    monkeypatch.setattr(store, "create", be_overtaken)
+    assert [run_attempt(replace(task, program=programs[1]), store)] == winner
     (log,) = (name for name in names(store) if name.endswith(".log"))
     assert (log, store.read(log)) == (name_log(winner[0]), b"the winner\n")
 
@@ -244,24 +236,14 @@ def test_a_document_that_cannot_be_read_is_a_lost_attempt(store: Store, tmp_path
 
 
 def test_a_running_attempt_shows_itself_in_the_store(store: Store, tmp_path: Path) -> None:
-    task = make_task(store, tmp_path, "sleep 60")
     stop = StopRequest()
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            run_attempt(task, store, stop)
-        except StoppedError as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    while not names(store):
-        time.sleep(0.01)
-    assert names(store) == [f"night={NIGHT}/running/numpy-3.12.cpu1.json"]
-    stop.make()
-    thread.join(20)
-    assert len(raised) == 1
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(run_attempt, make_task(store, tmp_path, "sleep 60"), store, stop)
+        while not names(store):
+            time.sleep(0.01)
+        assert names(store) == [f"night={NIGHT}/running/numpy-3.12.cpu1.json"]
+        stop.make()
+        assert isinstance(running.exception(20), StoppedError)
     assert names(store) == []
 
 

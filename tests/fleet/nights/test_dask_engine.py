@@ -8,7 +8,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -78,6 +79,21 @@ def kept(store: Store, *cells: Any) -> dict[str, list[tuple[str, str, int]]]:
     return found
 
 
+@contextmanager
+def once_any_runs(cells: Sequence[Any], act: Callable[[], object]) -> Iterator[None]:
+    """Do that once one of the cells runs, while the body runs them."""
+
+    def wait() -> None:
+        while not any(map(runs_of, cells)):
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    yield
+    thread.join()
+
+
 def test_a_night_on_workers_comes_to_the_same_as_one_here(cluster: Any, tmp_path: Path) -> None:
     ends = []
     for where in ((), dask(cluster)):
@@ -116,16 +132,8 @@ def test_a_worker_that_is_killed_loses_no_cell_and_no_cell_counts_twice(
 ) -> None:
     cells = [plan_cell(tmp_path, f"c{number}", "sleep 1") for number in range(4)]
     keep_plan(store, *cells)
-
-    def kill() -> None:
-        while not any(map(runs_of, cells)):
-            time.sleep(0.01)
-        os.kill(processes(cluster)["cpu"], signal.SIGKILL)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    assert run_night(store, *dask(cluster)) == 0
-    killer.join()
+    with once_any_runs(cells, lambda: os.kill(processes(cluster)["cpu"], signal.SIGKILL)):
+        assert run_night(store, *dask(cluster)) == 0
     assert kept(store, *cells) == {f"c{n}": [("passed", CPU, 1)] for n in range(4)}
     assert sum(len(runs_of(each)) for each in cells) > 4
 
@@ -135,16 +143,8 @@ def test_a_night_that_is_ended_ends_what_runs_on_workers(
 ) -> None:
     cell = plan_cell(tmp_path, "numpy", "sleep 600")
     keep_plan(store, cell)
-
-    def interrupt() -> None:
-        while not runs_of(cell):
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    killer = threading.Thread(target=interrupt)
-    killer.start()
-    assert run_night(store, *dask(cluster)) == 2
-    killer.join()
+    with once_any_runs([cell], lambda: os.kill(os.getpid(), signal.SIGTERM)):
+        assert run_night(store, *dask(cluster)) == 2
     assert kept(store, cell) == {"numpy": []}
 
 
@@ -226,16 +226,8 @@ def test_a_scheduler_that_goes_ends_the_night_in_order_and_another_run_ends_it_w
     cells = [plan_cell(tmp_path, f"c{number}", "sleep 2") for number in range(3)]
     keep_plan(store, *cells)
     started = start_cluster(cpu={"CPU": 1})
-
-    def close() -> None:
-        while not any(map(runs_of, cells)):
-            time.sleep(0.01)
-        started.close()
-
-    closer = threading.Thread(target=close)
-    closer.start()
-    assert run_night(store, *dask(started)) == 6
-    closer.join()
+    with once_any_runs(cells, started.close):
+        assert run_night(store, *dask(started)) == 6
     assert "to continue: binary-checks nightly run" in capfd.readouterr().out
     assert run_night(store) == 0
     assert {name: len(rows) for name, rows in kept(store, *cells).items()} == dict.fromkeys(
