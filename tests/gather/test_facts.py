@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks import places, probes
+from binary_checks import places
 from binary_checks.declaring import Gatherer, find_gatherers, gathers
 from binary_checks.errors import CheckError, GatherError, NotApplicable, ProfileError, Unavailable
 from binary_checks.examination.declarations import require_gatherable
@@ -168,16 +168,6 @@ def test_every_probe_has_gatherers_of_facts_that_are_gathered(reader: ModuleType
     for gatherer in gatherers:
         assert issubclass(gatherer.fact, ProbeReport)
         require_gatherable(gatherer, {})
-
-
-def test_a_probe_is_one_module_and_one_line(
-    open_facts: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = ModuleType("painting")
-    module.paint = gathers(PaintReport)(lambda: PaintReport(python="", colour="red"))  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "painting", module)
-    monkeypatch.setattr(probes, "PROBES", (*probes.PROBES, "painting"))
-    assert open_facts().get(PaintReport).colour == "red"
 
 
 def test_a_static_run_loads_nothing_that_runs_packages(tmp_path: Path) -> None:

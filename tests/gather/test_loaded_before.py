@@ -58,20 +58,20 @@ def problems(wheel: Path, *companions: Path, kind: str = "problems") -> list[str
         ]
 
 
-def test_a_library_of_what_the_package_imports_first_is_found(tmp_path: Path) -> None:
+def test_a_library_of_what_the_package_imports_first_is_found_and_not_looked_for_without_it(
+    tmp_path: Path,
+) -> None:
     wheel = demo(tmp_path / "dist", "import torch\nfrom demo import _native\n")
-    assert problems(wheel, torch(tmp_path)) == []
+    assert problems(wheel) == problems(wheel, torch(tmp_path)) == []
+    # wheels of different Pythons lie in one site-packages
+    stable = demo(tmp_path / "stable", "import torch\n", tag="cp39-abi3")
+    assert not [line for line in problems(stable, torch(tmp_path)) if "libc10" in line]
     with examine(wheel, companions=[torch(tmp_path)]) as facts:
         linkage = facts.get(Linkage)
     found = {
         edge.needed: linkage.layout.shorten_label(edge.resolved or "") for edge in linkage.edges
     }
     assert found["libc10.so"] == "wheel:torch:torch/lib/libc10.so"
-
-
-def test_wheels_of_different_pythons_lie_in_one_site_packages(tmp_path: Path) -> None:
-    wheel = demo(tmp_path / "dist", "import torch\n", tag="cp39-abi3")
-    assert not [line for line in problems(wheel, torch(tmp_path)) if "libc10" in line]
 
 
 @pytest.mark.parametrize("init", ["", "import torchvision\n"])
@@ -97,10 +97,6 @@ def test_where_the_package_s_own_code_may_load_it_that_is_a_warning(
     assert [line.partition("as the package's own code")[2] for line in found] == (
         [f" may do ({word} in demo/__init__.py)"] if word else []
     )
-
-
-def test_without_the_wheel_it_is_not_inspected(tmp_path: Path) -> None:
-    assert problems(demo(tmp_path / "dist", "import torch\n")) == []
 
 
 def test_a_symbol_of_the_other_abi_is_found_in_what_is_imported(tmp_path: Path) -> None:

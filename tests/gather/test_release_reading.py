@@ -121,16 +121,13 @@ def test_what_cannot_be_read_is_the_gap_of_one_package_alone(tmp_path: Path) -> 
     assert gaps[2] == "the server sends no ranges"
 
 
-def test_a_single_package_is_no_release(tmp_path: Path) -> None:
-    with pytest.raises(NotApplicable):
-        read_release(local(build_wheel(tmp_path)), ReleaseRequest(), objects, None)
-
-
 def test_there_is_a_release_where_something_can_be_judged(tmp_path: Path) -> None:
     one = local(build_wheel(tmp_path, tags=["cp311-cp311-win_amd64"]))
     other = local(build_wheel(tmp_path, tags=["cp312-cp312-win_amd64"]))
     later = local(build_wheel(tmp_path, version="2.0"))
     conda = local(tmp_path / "demo-1.0-0.conda")
+    with pytest.raises(NotApplicable):
+        read_release(one, ReleaseRequest(), objects, None)
     assert make_release([one, other], None, tmp_path) is not None
     again = local(tmp_path / "again" / one.label)
     assert make_release([one, later, conda, again], None, tmp_path) is None

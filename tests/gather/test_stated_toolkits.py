@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.errors import ProfileError
-from binary_checks.gather import stated_toolkits
-from binary_checks.model import BuildsRequest, StatedToolkits
+from binary_checks.model import StatedToolkits
 from fixtures.build_wheel import build_wheel
 
 TORCH = """
@@ -83,16 +81,6 @@ def test_a_profile_names_other_files(tmp_path: Path) -> None:
     with examine(package, profile=str(profile)) as examination:
         (claim,) = examination.get(StatedToolkits).claims
     assert (claim.evidence, claim.version) == ("demo/build.txt (toolkit 12.6.3)", "12.6")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "fault"), [("(", "not a regular expression"), ("a", "it needs one group")]
-)
-def test_a_bad_pattern_is_the_profile_s_fault(pattern: str, fault: str) -> None:
-    where = "probes.builds.cuda"
-    with pytest.raises(ProfileError, match=f"probes.builds.cuda.a.py: {fault}"):
-        stated_toolkits.compile_patterns({"a.py": pattern}, where, "version")
-    assert stated_toolkits.compile_patterns(BuildsRequest().cuda, where, "version")
 
 
 def test_the_end_of_a_long_file_is_read(tmp_path: Path) -> None:

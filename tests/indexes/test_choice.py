@@ -49,6 +49,10 @@ def name(version: str, tag: str = "py3-none-any", build: str = "") -> str:
     return f"demo-{version}-{build + '-' if build else ''}{tag}.whl"
 
 
+def linux(minor: int, python: str = "cp312-cp312") -> str:
+    return name("1.0", f"{python}-manylinux_2_{minor}_x86_64")
+
+
 @pytest.mark.parametrize(
     ("names", "requirement", "chosen"),
     [
@@ -59,25 +63,9 @@ def name(version: str, tag: str = "py3-none-any", build: str = "") -> str:
         ([name("1.0"), name("1.0+cpu")], "demo==1.0", name("1.0+cpu")),
         ([name("1.0"), name("1.0", build="2")], "demo", name("1.0", build="2")),
         ([name("1.0", build="10"), name("1.0", build="9a")], "demo", name("1.0", build="10")),
-        (
-            [name("1.0"), name("1.0", "cp312-cp312-manylinux_2_17_x86_64")],
-            "demo",
-            name("1.0", "cp312-cp312-manylinux_2_17_x86_64"),
-        ),
-        (
-            [
-                name("1.0", "cp312-cp312-manylinux_2_17_x86_64"),
-                name("1.0", "cp312-cp312-manylinux_2_28_x86_64"),
-                name("1.0", "cp312-cp312-manylinux_2_34_x86_64"),
-            ],
-            "demo",
-            name("1.0", "cp312-cp312-manylinux_2_28_x86_64"),
-        ),
-        (
-            [name("1.0", "cp39-abi3-manylinux_2_17_x86_64"), name("1.0", "cp312-none-any")],
-            "demo",
-            name("1.0", "cp39-abi3-manylinux_2_17_x86_64"),
-        ),
+        ([name("1.0"), linux(17)], "demo", linux(17)),
+        ([linux(17), linux(28), linux(34)], "demo", linux(28)),
+        ([linux(17, "cp39-abi3"), name("1.0", "cp312-none-any")], "demo", linux(17, "cp39-abi3")),
     ],
 )
 def test_the_best_one_is_chosen(names: list[str], requirement: str, chosen: str) -> None:

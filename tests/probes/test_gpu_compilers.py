@@ -611,14 +611,14 @@ class TestALibraryThatWasBuilt:
         sample = PtxTexts(texts=texts, found=len(texts))
         return link_ptx(environment, environment.wheel, PtxRequest(), sample)
 
-    def test_links_texts_for_the_targets_that_it_knows(self, environment: FilledPlace) -> None:
+    def test_links_refuses_or_returns_garbage_for_the_targets_that_it_knows(
+        self, environment: FilledPlace
+    ) -> None:
         found = self.link(environment, [KERNELS, KERNELS * 20_000])
         assert (found.step.outcome, found.version) == (Ending.OK, "13.1")
         assert found.library == "nvidia/lib/libnvJitLink.so.13"
         assert found.known == ("sm_90", "sm_121")
         assert [each.assembled for each in found.links] == [True] * 4
-
-    def test_refuses_or_returns_garbage(self, environment: FilledPlace) -> None:
         found = self.link(environment, [b"WRONG", b"GARBAGE"])
         assert [(each.refusal, each.lack) for each in found.links] == [
             *[("no", "")] * 2,

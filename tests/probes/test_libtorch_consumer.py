@@ -11,23 +11,13 @@ from pathlib import Path
 import pytest
 
 from binary_checks import examine
-from binary_checks.checks.consumer import (
-    consumer_compilation_fails,
-    consumer_configuration_fails,
-    consumer_linking_fails,
-    consumer_run_fails,
-    consumer_search_path,
-    other_cxx_abi_links,
-    reached_target_absent,
-)
+from binary_checks.checks.consumer import other_cxx_abi_links, reached_target_absent
 from binary_checks.errors import Unavailable
 from binary_checks.model import (
     ConsumerReport,
     ConsumerUnit,
-    CppArchive,
     Ending,
     Level,
-    Note,
     Problem,
 )
 from binary_checks.probes.consume_cpp.tools import find_candidates
@@ -35,6 +25,7 @@ from fixtures.libtorch_archive import assemble
 from fixtures.values import say
 from tests.oracles.downloads import pip
 from tests.places.published import ON_LINUX
+from tests.probes.test_consume_cpp import judge
 
 pytestmark = [*ON_LINUX]
 
@@ -96,17 +87,10 @@ def test_the_other_abi_misses_what_the_profile_names(report: ConsumerReport) -> 
 
 
 def test_nothing_is_wrong_but_what_is_known(report: ConsumerReport, archive: Path) -> None:
-    with examine(archive) as facts:
-        package = facts.get(CppArchive)
-    found = [
-        *consumer_configuration_fails(report, package),
-        *consumer_compilation_fails(report),
-        *consumer_linking_fails(report, package),
-        *consumer_run_fails(report, package),
-    ]
-    problems = say(each for each in found if not isinstance(each, Note))
-    assert problems == ["xnnpack does not run: it ends with exit status 1"]
-    (found,) = consumer_search_path(report)
-    assert isinstance(found, Problem)
-    assert found.level is Level.WARNING
-    assert "get the search path /lib/intel64:/lib/intel64_win:/lib/win-x64: " in found.sentence
+    found = judge(report, archive)
+    assert found.keys() == {"run", "path"}
+    assert say(found["run"]) == ["xnnpack does not run: it ends with exit status 1"]
+    (path,) = found["path"]
+    assert isinstance(path, Problem)
+    assert path.level is Level.WARNING
+    assert "get the search path /lib/intel64:/lib/intel64_win:/lib/win-x64: " in path.sentence

@@ -64,20 +64,9 @@ def test_a_probe_leaves_the_import_of_typing_to_the_package(path: Path) -> None:
     subprocess.run((sys.executable, "-I", "-S", "-c", command, path), check=True)
 
 
-@pytest.mark.parametrize("python", list_interpreters(), ids=lambda path: str(path.parts[-3]))
-def test_every_interpreter_at_hand_says_who_it_is(python: Path) -> None:
-    version = subprocess.run(
-        (python, "-c", "import platform; print(platform.python_version())"),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    target = identify(python, timeout=60)
-    assert target.version == version.stdout.strip()
-    assert any(tag.interpreter.startswith(("cp", "pp")) for tag in target.tags)
-    assert target.extension_suffixes
-
-
+each_interpreter = pytest.mark.parametrize(
+    "python", list_interpreters(), ids=lambda path: str(path.parts[-3])
+)
 NEW_GRAMMAR = (
     ((3, 10), "match f(x=1):\n    case 1: pass  # one\n"),
     ((3, 12), "def f[T](x: T): pass\n"),
@@ -99,11 +88,21 @@ def test_each_new_grammar_has_a_hint(
     assert any(hint.search(code.encode()) for version, hint in hints if version == since)
 
 
-@pytest.mark.parametrize("python", list_interpreters(), ids=lambda path: str(path.parts[-3]))
-def test_new_grammar_is_told_by_every_interpreter_that_knows_it(
+@each_interpreter
+def test_every_interpreter_at_hand_says_who_it_is_and_knows_its_grammar(
     tmp_path: Path, python: Path
 ) -> None:
-    major, minor = identify(python, timeout=60).version.split(".")[:2]
+    version = subprocess.run(
+        (python, "-c", "import platform; print(platform.python_version())"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    target = identify(python, timeout=60)
+    assert target.version == version.stdout.strip()
+    assert any(tag.interpreter.startswith(("cp", "pp")) for tag in target.tags)
+    assert target.extension_suffixes
+    major, minor = target.version.split(".")[:2]
     for since, code in NEW_GRAMMAR:
         if since > (int(major), int(minor)):
             continue
@@ -115,7 +114,7 @@ def test_new_grammar_is_told_by_every_interpreter_that_knows_it(
             assert len(answer["broken"]) == count, (code, lowest)
 
 
-@pytest.mark.parametrize("python", list_interpreters(), ids=lambda path: str(path.parts[-3]))
+@each_interpreter
 @pytest.mark.parametrize(
     ("script", "asked", "expected"),
     [

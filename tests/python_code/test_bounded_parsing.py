@@ -61,9 +61,6 @@ def test_a_file_of_many_bytes_is_left_alone() -> None:
 @pytest.mark.parametrize("make", [text_rows.lambdas_in_function, text_rows.nested_functions])
 def test_a_file_below_the_limits_is_parsed(make: Callable[[int], str]) -> None:
     assert tabulate(make(1_500).encode()).symbols.get_identifiers()
-
-
-def test_a_file_of_long_texts_is_parsed() -> None:
     text = '"a": "b", \\\\" ' * 6_000
     assert tabulate(f"x = '''{text}'''  # {text}\n".encode()).symbols.get_identifiers()
 

@@ -58,11 +58,8 @@ def test_the_cxx_runtime_exports_a_symbol_under_the_version_that_added_it() -> N
     name = "_ZSt28__throw_bad_array_new_lengthv"
     for tag in ("manylinux_2_28_x86_64", "manylinux_2_28_aarch64"):
         assert exported("libstdc++.so.6", name, tag) == {"GLIBCXX_3.4.29"}
-
-
-def test_a_unique_global_symbol_of_the_cxx_runtime_is_an_export() -> None:
-    name = "_ZNSs4_Rep20_S_empty_rep_storageE"
-    assert exported("libstdc++.so.6", name) == {"GLIBCXX_3.4"}
+    unique_global = "_ZNSs4_Rep20_S_empty_rep_storageE"
+    assert exported("libstdc++.so.6", unique_global) == {"GLIBCXX_3.4"}
 
 
 def test_threads_are_found_in_their_old_library_and_in_libc() -> None:
@@ -100,17 +97,14 @@ def test_a_symbol_that_moved_to_libc_is_in_its_old_library_before() -> None:
     assert not {"fcntl", "nanosleep", "reallocarray", "__libc_start_main"} & libc.moved.keys()
 
 
-def test_a_library_that_lost_its_symbols_keeps_its_own_version_nodes() -> None:
-    threads, libc = have("libpthread.so.0"), have("libc.so.6")
-    assert "GLIBC_2.41" in libc.versions - threads.versions
-    assert "GLIBC_2.2.5" in threads.versions
-
-
 def test_a_version_node_without_any_symbol_is_known() -> None:
     libc = have("libc.so.6")
     assert {"GLIBC_ABI_DT_RELR", "GLIBC_PRIVATE", "GLIBC_2.41"} <= libc.versions
     assert "GLIBC_2.41" not in libc.symbols, "the linker's marker of a node is no symbol"
     assert "libc.so.6" not in libc.versions
+    threads = have("libpthread.so.0")  # which lost its symbols, and not its own nodes
+    assert "GLIBC_2.41" in libc.versions - threads.versions
+    assert "GLIBC_2.2.5" in threads.versions
 
 
 def test_a_library_without_versions_exports_bare_names() -> None:
@@ -124,13 +118,10 @@ def test_the_loader_exports_the_function_behind_thread_local_variables() -> None
 
 
 @pytest.mark.parametrize("soname", ["libc.musl-x86_64.so.1", "ld-musl-x86_64.so.1", "libc.so"])
-def test_musl_exports_bare_names_under_each_of_its_names(soname: str) -> None:
+def test_musl_exports_bare_names_under_each_of_its_names_as_zlib_does(soname: str) -> None:
     assert exported(soname, "pthread_create", "musllinux_1_2_x86_64") == {""}
     library = have(soname, "musllinux_1_2_x86_64")
     assert (library.soname, library.versions) == (soname, frozenset())
-
-
-def test_zlib_is_known_beside_musl() -> None:
     assert exported("libz.so.1", "inflate", "musllinux_1_2_aarch64") == {""}
     assert exported("libz.so.1", "inflateGetHeader", "musllinux_1_2_aarch64")
 

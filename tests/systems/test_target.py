@@ -94,14 +94,12 @@ def test_musllinux_has_musl() -> None:
     assert "libc.musl-aarch64.so.1" in found.libraries
 
 
-def test_export_data_are_read_when_asked_for() -> None:
-    data = target("cp311-cp311-manylinux2014_x86_64").library_data
+def test_export_data_are_read_when_asked_for_and_the_projects_own_libraries_are_there_too() -> None:
+    found = target("cp311-cp311-manylinux2014_x86_64", "libgomp.so.1")
+    assert "libgomp.so.1" in found.libraries
+    data = found.library_data
     assert "malloc" in data["libc.so.6"].symbols
     assert data.get("libunheard.so.1") is None
-
-
-def test_the_projects_own_libraries_are_there_too() -> None:
-    assert "libgomp.so.1" in target("py3-none-manylinux2014_x86_64", "libgomp.so.1").libraries
 
 
 @pytest.mark.parametrize(

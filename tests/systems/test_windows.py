@@ -84,12 +84,9 @@ def test_names_are_in_lower_case_and_no_api_set_is_among_them() -> None:
         assert not {name for name in names if is_api_set(name)}
 
 
-def test_an_emulator_of_x86_is_on_arm_only() -> None:
+def test_an_emulator_of_x86_is_on_arm_only_and_nothing_is_known_of_another_architecture() -> None:
     having = [name for name in ARCHITECTURES if "xtajit.dll" in windows_libraries(name)]
     assert having == ["aarch64"]
-
-
-def test_nothing_is_known_of_another_architecture() -> None:
     assert windows_libraries("armv7l") == frozenset()
     assert windows_library("kernel32.dll", "armv7l") is None
 
