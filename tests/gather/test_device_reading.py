@@ -15,7 +15,6 @@ from binary_checks.gather.device_reading import read_device_details
 from binary_checks.gather.member_contents import MemberContents
 from binary_checks.knowledge.device_code import Carrier
 from binary_checks.model import (
-    CubinGroup,
     DeviceCodeRequest,
     DeviceDetails,
     DeviceKind,
@@ -23,7 +22,6 @@ from binary_checks.model import (
     DeviceToolkits,
     ObjectDetails,
     Package,
-    PtxGroup,
     ToolkitSample,
     UnreadDeviceCode,
 )
@@ -64,8 +62,11 @@ def ptx(architecture: str) -> DeviceTarget:
     return DeviceTarget(kind=DeviceKind.PTX, architecture=architecture)
 
 
-def test_cubins_are_told_apart_by_target_and_toolkit(tmp_path: Path) -> None:
-    found = read_library(tmp_path, OLD + NEW + NEW)
+def test_cubins_are_told_apart_by_target_and_toolkit_and_the_first_is_placed(
+    tmp_path: Path,
+) -> None:
+    library = build_elf(sections={".nv_fatbin": OLD + NEW + NEW})
+    (found,) = read(tmp_path, {"demo/libdemo.so": library}).objects
     assert found.path == LIBRARY
     assert [(each.target, each.toolkit, each.count) for each in found.cubins] == [
         (sass("sm_75"), "13.5", 2),
@@ -77,6 +78,9 @@ def test_cubins_are_told_apart_by_target_and_toolkit(tmp_path: Path) -> None:
         (ptx("sm_120f"), "9.5", 2),
         (ptx("sm_90"), "8.4", 1),
     ]
+    start = library.index(NEW[:64])
+    assert found.cubins[0].first == start + 16
+    assert found.ptx[0].first > start
     assert found.unread == ()
 
 
@@ -102,10 +106,7 @@ def test_every_kind_of_file_with_device_code_is_read(tmp_path: Path) -> None:
         ("kernels.fatbin", "sm_90", "13.5"),
         ("kernels.cubin", "sm_90a", "12.4"),
     }
-
-
-def test_a_package_without_device_code_has_no_details(tmp_path: Path) -> None:
-    assert read(tmp_path, {"demo/plain.so": build_elf()}) == DeviceDetails()
+    assert read(tmp_path / "plain", {"demo/plain.so": build_elf()}) == DeviceDetails()
 
 
 def test_what_is_broken_hides_nothing_that_is_not(tmp_path: Path) -> None:
@@ -191,14 +192,6 @@ def test_a_package_of_bombs_is_too_large(tmp_path: Path, monkeypatch: pytest.Mon
         read_library(tmp_path, container(*[bomb] * 100))
 
 
-def test_the_first_entry_of_a_group_is_placed_in_the_file(tmp_path: Path) -> None:
-    library = build_elf(sections={".nv_fatbin": OLD + NEW})
-    (found,) = read(tmp_path, {"demo/libdemo.so": library}).objects
-    start = library.index(NEW[:64])
-    assert CubinGroup(target=sass("sm_75"), toolkit="13.5", first=start + 16) in found.cubins
-    assert any(isinstance(each, PtxGroup) and each.first > start for each in found.ptx)
-
-
 def test_no_library_is_imported_for_a_package_without_device_code(tmp_path: Path) -> None:
     path = build_wheel(tmp_path, members={"demo/plain.so": build_elf()})
     code = (
@@ -263,10 +256,8 @@ def test_the_same_sample_is_taken_where_none_came_with_the_objects(tmp_path: Pat
     assert len(again.objects) == 2
 
 
-@pytest.mark.parametrize("thorough", [False, True])
-def test_the_option_for_a_thorough_run_has_all_device_code_decompressed(thorough: bool) -> None:
-    profile = enable_thorough(Profile()) if thorough else Profile()
-    assert profile.probes == ({"device_code": {"thorough": True}} if thorough else {})
+def test_the_option_for_a_thorough_run_has_all_device_code_decompressed() -> None:
+    assert enable_thorough(Profile()).probes == {"device_code": {"thorough": True}}
 
 
 # The toolkits and versions of PTX that a sample states.

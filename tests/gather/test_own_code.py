@@ -45,14 +45,12 @@ def idle(path: Path) -> dict[str, str]:
         }
 
 
-def test_code_is_read_for_what_it_opens(tmp_path: Path) -> None:
-    with examine(build(tmp_path, OPENING)) as examination:
+def test_what_code_opens_is_reached_and_what_only_tests_name_is_not(tmp_path: Path) -> None:
+    opening = build(tmp_path, OPENING)
+    with examine(opening) as examination:
         path = f"{SITE}/demo/libdemo.so"
         assert examination.get(CodeNames) == CodeNames(named=frozenset({path}))
-
-
-def test_what_code_opens_is_reached_and_what_only_tests_name_is_not(tmp_path: Path) -> None:
-    assert set(idle(build(tmp_path, OPENING))) == {"demo/plugins/libplugin.so"}
+    assert set(idle(opening)) == {"demo/plugins/libplugin.so"}
     assert set(idle(build(tmp_path / "b", ""))) == {"demo/libdemo.so", "demo/plugins/libplugin.so"}
 
 
@@ -169,15 +167,20 @@ ExtensionFileLoader("demo._C", str(Path(__file__).parent / "_C.so"))
 """
 
 
-def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]:
-    """What the import demands, and what it goes on without."""
+def follow(folder: Path, init: str, **modules: str) -> ImportOpenings:
     members: dict[str, str | bytes] = {path: build_elf() for path in LIBRARIES}
     members["demo/__init__.py"] = init
     members.update({f"demo/{name}.py": code for name, code in modules.items()})
     with examine(build_wheel(folder, members=members)) as facts:
-        found = facts.get(OwnCode).find_import_openings()
-    names = (found.demanded, found.tried)
-    first, second = (sorted(path.rpartition("/")[2] for path in each) for each in names)
+        return facts.get(OwnCode).find_import_openings()
+
+
+def find(folder: Path, init: str, **modules: str) -> tuple[list[str], list[str]]:
+    """What the import demands, and what it goes on without."""
+    found = follow(folder, init, **modules)
+    first, second = (
+        sorted(path.rpartition("/")[2] for path in each) for each in (found.demanded, found.tried)
+    )
     return first, second
 
 
@@ -231,10 +234,7 @@ def test_those_of_modules_that_it_imports_count_and_no_others(tmp_path: Path) ->
     ids=["no Python", "too large"],
 )
 def test_what_code_names_that_is_not_followed_is_told(tmp_path: Path, code: str) -> None:
-    members: dict[str, str | bytes] = {path: build_elf() for path in LIBRARIES}
-    wheel = build_wheel(tmp_path, members={**members, "demo/__init__.py": code})
-    with examine(wheel) as facts:
-        found = facts.get(OwnCode).find_import_openings()
+    found = follow(tmp_path, code)
     (path,) = found.unfollowed
     assert path.endswith("/demo/lib/libdemo_cuda.so")
     assert found == ImportOpenings(unfollowed=frozenset({path}))
