@@ -116,32 +116,21 @@ def test_a_unit_that_was_never_tried_is_not_inspected() -> None:
 
 
 @pytest.mark.parametrize(
-    "end, sentence",
+    ("outcome", "fields", "why"),
     [
-        (
-            step(Stage.COMPILE, Ending.EXITED, message="include/a.h:1: error: no b.h"),
-            "example Demo does not compile: include/a.h:1: error: no b.h",
-        ),
-        (
-            step(Stage.COMPILE, Ending.HUNG, detail="300 s"),
-            "example Demo does not compile: it does not end within 300 s",
-        ),
-        (
-            step(Stage.COMPILE, Ending.CRASHED, detail="SIGSEGV"),
-            "example Demo does not compile: it crashes: SIGSEGV",
-        ),
-        (
-            step(Stage.COMPILE, Ending.EXITED, detail="exit status 4"),
-            "example Demo does not compile: it ends with exit status 4",
-        ),
-        (
-            step(Stage.COMPILE, Ending.STOPPED, detail="it took 9 GiB"),
-            "example Demo does not compile: it is stopped: it took 9 GiB",
-        ),
+        (Ending.EXITED, {"message": "a.h:1: error: no b.h"}, "a.h:1: error: no b.h"),
+        (Ending.HUNG, {"detail": "300 s"}, "it does not end within 300 s"),
+        (Ending.CRASHED, {"detail": "SIGSEGV"}, "it crashes: SIGSEGV"),
+        (Ending.EXITED, {"detail": "exit status 4"}, "it ends with exit status 4"),
+        (Ending.STOPPED, {"detail": "it took 9 GiB"}, "it is stopped: it took 9 GiB"),
     ],
 )
-def test_a_unit_that_does_not_compile_fails(end: BuildStep, sentence: str) -> None:
-    assert sentences(consumer_compilation_fails(report(unit(end, end)))) == [sentence]
+def test_a_unit_that_does_not_compile_fails(
+    outcome: Ending, fields: dict[str, str], why: str
+) -> None:
+    end = step(Stage.COMPILE, outcome, **fields)
+    found = sentences(consumer_compilation_fails(report(unit(end, end))))
+    assert found == [f"example Demo does not compile: {why}"]
 
 
 def test_a_unit_that_fails_in_one_way_alone_says_which() -> None:

@@ -150,6 +150,7 @@ def test_names_that_differ_in_case_alone_are_a_problem(
 OVERWRITTEN = "overwrites the interpreter if pip installs it; uv refuses to"
 FINDS_ENVIRONMENT = "takes the place of the pyvenv.cfg by which Python finds the environment"
 SITE = "demo-1.0.data/data/lib/python3.11/site-packages/"
+BELIEVE = "makes installers believe"
 FOR_ANY = "demo-1.0-py3-none-any.whl"
 FOR_WINDOWS = "demo-1.0-cp311-cp311-win_amd64.whl"
 
@@ -226,30 +227,23 @@ def test_a_file_of_the_environment_is_replaced(name: str, path: str, sentence: s
 
 @pytest.mark.parametrize("folder", ["", "demo-1.0.data/purelib/", "demo-1.0.data/platlib/", SITE])
 @pytest.mark.parametrize(
-    ("names", "path", "sentence"),
+    ("path", "names", "sentence"),
     [
-        (("pip/__init__.py", "pip/x.py"), "pip", "overwrites the package pip, which pip installs"),
+        ("pip", ("__init__.py", "x.py"), "overwrites the package pip, which pip installs"),
         (
-            ("_distutils_hack/__init__.py",),
             "_distutils_hack",
+            ("__init__.py",),
             "overwrites the package _distutils_hack, which setuptools installs",
         ),
-        (
-            ("pip-99.0.dist-info/METADATA", "pip-99.0.dist-info/RECORD"),
-            "pip-99.0.dist-info",
-            "makes installers believe that pip-99.0 is installed",
-        ),
-        (
-            ("other.egg-info",),
-            "other.egg-info",
-            "makes installers believe that other is installed",
-        ),
+        ("pip-99.0.dist-info", ("METADATA", "RECORD"), f"{BELIEVE} that pip-99.0 is installed"),
+        ("other.egg-info", (), f"{BELIEVE} that other is installed"),
     ],
 )
 def test_what_belongs_to_another_project_is_reported_once(
-    folder: str, names: tuple[str, ...], path: str, sentence: str
+    folder: str, path: str, names: tuple[str, ...], sentence: str
 ) -> None:
-    package = wheel(members=[member(f"{folder}{name}") for name in names])
+    paths = [f"{path}/{name}" for name in names] or [path]
+    package = wheel(members=[member(f"{folder}{each}") for each in paths])
     assert list(environment_replaced(package)) == [Problem(path=path, sentence=sentence)]
 
 

@@ -39,27 +39,24 @@ def judge(
     return list(snippet_fails(report, SnippetRequest(code=CODE, only=only or {}), **options))
 
 
+ASSERTION = "AssertionError at line 1: assert demo.blas"
+
+
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("outcome", "detail", "how"),
     [
-        (
-            {"outcome": Ending.RAISED, "detail": "AssertionError at line 1: assert demo.blas"},
-            "snippet blas raises AssertionError at line 1: assert demo.blas",
-        ),
-        ({"outcome": Ending.CRASHED, "detail": "SIGSEGV"}, "snippet blas crashes: SIGSEGV"),
-        ({"outcome": Ending.HUNG, "detail": "300 s"}, "snippet blas hangs: 300 s"),
-        (
-            {"outcome": Ending.EXITED, "detail": "SystemExit(1)"},
-            "snippet blas ends the process: SystemExit(1)",
-        ),
-        (
-            {"outcome": Ending.CRASHED, "detail": "SIGABRT", "finished": True},
-            "snippet blas is done, but its process then crashes: SIGABRT",
-        ),
+        (Ending.RAISED, ASSERTION, f"raises {ASSERTION}"),
+        (Ending.CRASHED, "SIGSEGV", "crashes: SIGSEGV"),
+        (Ending.HUNG, "300 s", "hangs: 300 s"),
+        (Ending.EXITED, "SystemExit(1)", "ends the process: SystemExit(1)"),
     ],
 )
-def test_a_bad_end_is_a_problem(fields: dict[str, Any], sentence: str) -> None:
-    assert judge(ran(**fields)) == [Problem(sentence=sentence)]
+def test_a_bad_end_is_a_problem(outcome: Ending, detail: str, how: str) -> None:
+    found = judge(ran(outcome=outcome, detail=detail))
+    assert found == [Problem(sentence=f"snippet blas {how}")]
+    late = judge(ran(outcome=Ending.CRASHED, detail="SIGABRT", finished=True))
+    sentence = "snippet blas is done, but its process then crashes: SIGABRT"
+    assert late == [Problem(sentence=sentence)]
 
 
 @pytest.mark.parametrize(

@@ -323,46 +323,31 @@ def test_the_module_of_a_command_is_not_excused_by_an_extra(
     assert finding.sentence.endswith(ending or "only an extra requires yaml")
 
 
+LACKING = "no: no Requires-Dist provides the module yaml"
+MAY_BE_OF_EXTRA = f"{LACKING} (an extra may)"
+OF_EXTRA = "only an extra requires yaml"
+ELSEWHERE = "a requirement for another system may provide it"
+
+
 @pytest.mark.parametrize(
-    ("group", "requires", "extras", "found"),
+    ("group", "requires", "extras", "level", "ending"),
     [
-        ("console_scripts", (), "", (Level.ERROR, "no: no Requires-Dist provides the module yaml")),
-        (
-            "console_scripts",
-            ("pyyaml; extra == 'all'",),
-            "",
-            (Level.WARNING, "no: no Requires-Dist provides the module yaml (an extra may)"),
-        ),
-        ("console_scripts", ("yaml; extra == 'all'",), "", (None, "only an extra requires yaml")),
-        ("console_scripts", ("a; extra == 'all'",), "all", (None, "only an extra requires yaml")),
-        (
-            "console_scripts",
-            ("pytest; extra == 'dev'",),
-            "all",
-            (Level.ERROR, "no: no Requires-Dist provides the module yaml"),
-        ),
-        (
-            "console_scripts",
-            ("pyyaml; sys_platform == 'plan9'",),
-            "",
-            (None, "a requirement for another system may provide it"),
-        ),
-        ("other.group", (), "", (None, "other.group may provide the module yaml")),
-        ("pytest11", (), "", (None, "pytest is not required, so it was not installed")),
-        (
-            "pytest11",
-            ("pytest>=7",),
-            "",
-            (Level.ERROR, "no: no Requires-Dist provides the module yaml"),
-        ),
+        ("console_scripts", (), "", Level.ERROR, LACKING),
+        ("console_scripts", ("pyyaml; extra == 'all'",), "", Level.WARNING, MAY_BE_OF_EXTRA),
+        ("console_scripts", ("yaml; extra == 'all'",), "", None, OF_EXTRA),
+        ("console_scripts", ("a; extra == 'all'",), "all", None, OF_EXTRA),
+        ("console_scripts", ("pytest; extra == 'dev'",), "all", Level.ERROR, LACKING),
+        ("console_scripts", ("pyyaml; sys_platform == 'plan9'",), "", None, ELSEWHERE),
+        ("other.group", (), "", None, "other.group may provide the module yaml"),
+        ("pytest11", (), "", None, "pytest is not required, so it was not installed"),
+        ("pytest11", ("pytest>=7",), "", Level.ERROR, LACKING),
     ],
 )
 def test_a_module_of_others_that_is_not_found(
-    group: str, requires: tuple[str, ...], extras: str, found: tuple[Level | None, str]
+    group: str, requires: tuple[str, ...], extras: str, level: Level | None, ending: str
 ) -> None:
     package = requiring(requires, (group, "x", "demo.x:f"))
     loaded = raised(group, "yaml", extras=extras)
     (finding,) = missing_entry_point(package, PythonModules(), loaded)
-    level, ending = found
     assert finding.sentence.endswith(ending)
     assert getattr(finding, "level", None) is level

@@ -48,42 +48,26 @@ def too_new(library: MachOFile, sentence: str) -> Problem:
     )
 
 
+PROGRAM: dict[str, Any] = {"path": "../../../bin/demo", "kind": Kind.EXECUTABLE}
+
+
 @pytest.mark.parametrize(
-    ("platforms", "fields", "sentence"),
+    ("platforms", "minimum", "code", "fields", "promised"),
     [
-        (
-            ["macosx_10_9_universal2"],
-            {"minimum_os": "10.13"},
-            "its x86_64 code is built for macOS 10.13, but macosx_10_9_universal2 promises 10.9",
-        ),
-        (
-            ["macosx_10_9_universal2"],
-            {"minimum_os": "14.0", "architecture": "aarch64"},
-            "its arm64 code is built for macOS 14.0, but macosx_10_9_universal2 promises 11.0",
-        ),
-        (
-            ["macosx_10_15_x86_64", "macosx_10_9_x86_64"],
-            {"minimum_os": "10.15"},
-            "its x86_64 code is built for macOS 10.15, but macosx_10_9_x86_64 promises 10.9",
-        ),
-        (
-            ["macosx_10_6_intel"],
-            {"minimum_os": "10.12", "architecture": "i686"},
-            "its i386 code is built for macOS 10.12, but macosx_10_6_intel promises 10.6",
-        ),
-        (
-            ["macosx_12_0_x86_64"],
-            {"minimum_os": "13.0", "path": "../../../bin/demo", "kind": Kind.EXECUTABLE},
-            "its x86_64 code is built for macOS 13.0, but macosx_12_0_x86_64 promises 12.0",
-        ),
+        (["macosx_10_9_universal2"], "10.13", "x86_64", {}, "10.9"),
+        (["macosx_10_9_universal2"], "14.0", "arm64", {"architecture": "aarch64"}, "11.0"),
+        (["macosx_10_9_x86_64", "macosx_10_15_x86_64"], "10.15", "x86_64", {}, "10.9"),
+        (["macosx_10_6_intel"], "10.12", "i386", {"architecture": "i686"}, "10.6"),
+        (["macosx_12_0_x86_64"], "13.0", "x86_64", PROGRAM, "12.0"),
     ],
 )
 def test_code_for_a_newer_macos_than_the_tag_is_told(
-    platforms: list[str], fields: dict[str, Any], sentence: str
+    platforms: list[str], minimum: str, code: str, fields: dict[str, Any], promised: str
 ) -> None:
-    library = macho_file(**fields)
-    found = list(macos.minimum_os_above_tag(library, _wheel(*platforms)))
-    assert found == [too_new(library, sentence)]
+    library = macho_file(**{"minimum_os": minimum, **fields})
+    tag = f"{platforms[0]} promises {promised}"
+    told = too_new(library, f"its {code} code is built for macOS {minimum}, but {tag}")
+    assert list(macos.minimum_os_above_tag(library, _wheel(*platforms))) == [told]
 
 
 def test_code_that_an_older_dyld_refuses_is_an_error() -> None:

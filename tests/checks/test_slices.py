@@ -31,26 +31,18 @@ def _missing(library: MachOFile, *others: MachOFile, tags: str = UNIVERSAL) -> l
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("fields", "only", "lacking"),
     [
-        ({}, "has code for x86_64 only, but the tags promise arm64"),
-        (
-            {"architecture": "aarch64", "path": "unicorn/lib/libunicorn.2.dylib"},
-            "has code for arm64 only, but the tags promise x86_64",
-        ),
-        (
-            {"path": "../../../bin/demo", "kind": Kind.EXECUTABLE},
-            "has code for x86_64 only, but the tags promise arm64",
-        ),
-        (
-            {"path": "demo/_native/arm64.cpython-311-darwin.so"},
-            "has code for x86_64 only, but the tags promise arm64",
-        ),
+        ({}, "x86_64", "arm64"),
+        ({"architecture": "aarch64", "path": "unicorn/lib/libunicorn.2.dylib"}, "arm64", "x86_64"),
+        ({"path": "../../../bin/demo", "kind": Kind.EXECUTABLE}, "x86_64", "arm64"),
+        ({"path": "demo/_native/arm64.cpython-311-darwin.so"}, "x86_64", "arm64"),
     ],
 )
 def test_a_file_with_code_for_one_architecture_is_told(
-    fields: dict[str, Any], sentence: str
+    fields: dict[str, Any], only: str, lacking: str
 ) -> None:
+    sentence = f"has code for {only} only, but the tags promise {lacking}"
     assert say(_missing(macho_file(**fields))) == [sentence]
 
 

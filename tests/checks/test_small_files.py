@@ -28,6 +28,7 @@ from binary_checks.model import (
 from fixtures.build_wheel import build_wheel
 from fixtures.values import only, wheel
 
+BUILD_MACHINE = ", which only the build machine has"
 PURE: dict[str, Any] = {"tags": ("py3-none-any",), "root_is_purelib": True}
 
 
@@ -50,29 +51,19 @@ def judge_script(folder: Path, content: bytes, **fields: Any) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence", "level"),
+    ("path", "rest", "whose", "level"),
     [
-        (
-            b"#!/opt/conda/envs/build/bin/python3.11\nimport demo\n",
-            "is run by /opt/conda/envs/build/bin/python3.11, which only the build machine has",
-            Level.ERROR,
-        ),
-        (
-            b"#!/usr/local/bin/perl -w\n",
-            "is run by /usr/local/bin/perl, which only the build machine has",
-            Level.ERROR,
-        ),
-        (
-            b"#!/usr/bin/python3 -E\n",
-            "is run by the system's /usr/bin/python3, not by the Python of the environment",
-            Level.WARNING,
-        ),
+        ("/opt/conda/envs/build/bin/python3.11", "\nimport demo", BUILD_MACHINE, Level.ERROR),
+        ("/usr/local/bin/perl", " -w", BUILD_MACHINE, Level.ERROR),
+        ("/usr/bin/python3", " -E", ", not by the Python of the environment", Level.WARNING),
     ],
 )
 def test_a_script_names_an_interpreter_that_users_lack(
-    tmp_path: Path, content: bytes, sentence: str, level: Level
+    tmp_path: Path, path: str, rest: str, whose: str, level: Level
 ) -> None:
-    found = only(Problem, judge_script(tmp_path, content))
+    found = only(Problem, judge_script(tmp_path, f"#!{path}{rest}\n".encode()))
+    system = "the system's " if level is Level.WARNING else ""
+    sentence = f"is run by {system}{path}{whose}"
     assert (found.path, found.sentence, found.level) == ("bin/tool", sentence, level)
     assert found.facts[0] in sentence
 
