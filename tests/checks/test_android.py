@@ -106,10 +106,8 @@ def test_a_runpath_that_finds_a_library_needs_level_24() -> None:
     found, unused = elf_file("demo/liba.so"), module("libc.so", runpath=("$ORIGIN",))
     item = module("liba.so", runpath=("$ORIGIN",))
     package = wheel("demo-1.0-cp313-cp313-android_21_x86_64.whl", objects=(item, found))
-    problem = only(
-        Problem,
-        loader_feature_newer_than_api_level(item, simulate(package, android(21)), android(21)),
-    )
+    judged = item, simulate(package, android(21)), android(21)
+    problem = only(Problem, loader_feature_newer_than_api_level(*judged))
     assert problem.sentence.startswith("finds a library by DT_RUNPATH")
     assert list(loader_feature_newer_than_api_level(unused, *link(unused, 21))) == []
 
@@ -119,9 +117,6 @@ def test_android_wants_section_headers() -> None:
         "has no section headers: Android's loader refuses it"
     ]
     assert list(no_section_headers(module(), android(24))) == []
-
-
-def test_other_systems_have_no_api_level() -> None:
     with pytest.raises(NotApplicable, match="no tag is for Android"):
         list(no_section_headers(module(), TargetSystem(name="manylinux")))
 

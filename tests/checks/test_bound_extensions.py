@@ -71,16 +71,12 @@ def test_a_file_for_another_platform_is_left_to_another_check() -> None:
     assert [each.path for each in found] == ["demo/_native.cp311-win_amd64.pyd"]
 
 
-def test_a_module_that_leaves_promised_pythons_out_is_a_warning() -> None:
-    objects = [module(BOUND), module(BOUND.replace("311", "312"))]
-    found = [*version_bound_extension(wheel(ABI3, objects=objects))]
-    assert [each.level for each in found if isinstance(each, Problem)] == [Level.WARNING] * 2
-
-
-def test_a_module_for_each_python_from_the_oldest_on_is_noted() -> None:
-    objects = [module(BOUND.replace("311", each)) for each in ("310", "311", "312")]
-    note = only(Note, version_bound_extension(wheel(ABI3, objects=objects)))
+def test_a_module_for_each_python_from_the_oldest_on_is_noted_and_for_few_a_warning() -> None:
+    oldest, *later = [module(BOUND.replace("311", each)) for each in ("310", "311", "312")]
+    note = only(Note, version_bound_extension(wheel(ABI3, objects=[oldest, *later])))
     assert note.sentence == "is there for Python 3.10, 3.11, 3.12; later Pythons lack it"
+    found = [*version_bound_extension(wheel(ABI3, objects=later))]
+    assert [each.level for each in found if isinstance(each, Problem)] == [Level.WARNING] * 2
 
 
 @pytest.mark.parametrize(
@@ -98,11 +94,8 @@ def test_a_module_that_every_python_imports(objects: list[ElfFile]) -> None:
     assert list(version_bound_extension(wheel(ABI3, objects=objects))) == []
 
 
-def test_what_cannot_be_read_is_not_inspected() -> None:
-    broken = MalformedObject(path=BOUND, format=Format.ELF, offset=0, reason="it is empty")
-    assert only(NotInspected, version_bound_extension(wheel(ABI3, malformed=(broken,))))
-
-
 def test_a_wheel_for_one_python_may_be_bound_to_it() -> None:
     with pytest.raises(NotApplicable):
         list(version_bound_extension(wheel(objects=[module(BOUND)])))
+    broken = MalformedObject(path=BOUND, format=Format.ELF, offset=0, reason="it is empty")
+    assert only(NotInspected, version_bound_extension(wheel(ABI3, malformed=(broken,))))

@@ -212,13 +212,10 @@ def test_a_dependency_that_this_host_lacks_is_not_inspected(message: str, name: 
     assert sentences(consumer_configuration_fails(broken, ARCHIVE)) == [
         f"example Demo is not configured: {message}"
     ]
-
-
-def test_an_archive_must_have_the_code_that_its_own_code_includes() -> None:
-    message = "include could not find requested file: lib/cmake/Demo/DemoTargets.cmake"
-    error = step(Stage.CONFIGURE, Ending.EXITED, message=message)
-    found = consumer_configuration_fails(report(unit(configured=error)), BARE)
-    assert sentences(found) == [f"example Demo is not configured: {message}"]
+    own = "include could not find requested file: lib/cmake/Demo/DemoTargets.cmake"
+    error = step(Stage.CONFIGURE, Ending.EXITED, message=own)
+    found = sentences(consumer_configuration_fails(report(unit(configured=error)), BARE))
+    assert found == [f"example Demo is not configured: {own}"]
 
 
 def test_a_program_that_ends_badly_fails() -> None:
@@ -348,8 +345,6 @@ def test_a_target_of_an_absent_library_is_found_where_a_consumer_reaches_it() ->
             sentence="not there, and find_package(Demo) defines the target Demo::x for it",
         )
     ]
-
-
-def test_without_a_cmake_package_there_is_no_target() -> None:
+    without = report(unit(RUNS, name="pkg-config demo", package=""))  # a package of CMake
     with pytest.raises(NotApplicable):
-        list(reached_target_absent(report(unit(RUNS, name="pkg-config demo", package=""))))
+        list(reached_target_absent(without))

@@ -92,9 +92,6 @@ def test_a_second_copy_is_a_problem() -> None:
 )
 def test_one_copy_is_quiet_and_each_format_has_its_own(library: ObjectFile) -> None:
     assert list(absent_library(wheel(objects=[library]), required=GOMP)) == []
-
-
-def test_nothing_is_required_of_a_format_that_is_not_named() -> None:
     with pytest.raises(NotApplicable, match="nothing is required of Mach-O"):
         list(absent_library(wheel(objects=[macho_file()]), required=GOMP))
 
@@ -149,9 +146,6 @@ def test_globs_that_nothing_matches_are_no_pass() -> None:
     assert judge_path(elf_file("other/x.so")) == [
         NotInspected(sentence="no object matches demo/lib/* or demo/bin/*")
     ]
-
-
-def test_a_package_without_search_paths_is_not_for_this_check() -> None:
     with pytest.raises(NotApplicable, match="no object in a format that has search paths"):
         judge_path(pe_file())
 

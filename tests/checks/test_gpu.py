@@ -155,23 +155,17 @@ def test_code_for_amd_runs_on_its_own_architecture_and_in_its_family(name: str, 
     assert found == ([] if runs else [f"device 0 (MI300X) is gfx942, the code is for {name}"])
 
 
-def test_intels_driver_compiles_for_whatever_is_there() -> None:
-    host = GpuHost(platform="xpu", devices=(GpuDevice(name="Max 1550"),))
-    with pytest.raises(NotApplicable, match="Intel's driver compiles"):
-        list(gpu_without_code(report(host=host), ARCHITECTURES))
-
-
-def test_a_device_of_unknown_capability_is_a_gap() -> None:
-    dumb = report(host=GpuHost(devices=(GpuDevice(name="X"),)), architectures=("sm_90",))
-    assert list(gpu_without_code(dumb, ARCHITECTURES)) == [
-        NotInspected(sentence="device 0: the driver does not report its capability")
-    ]
-
-
 def test_architectures_that_were_not_told_are_a_gap() -> None:
     assert list(gpu_without_code(report(), ARCHITECTURES)) == [
         NotInspected(sentence="demo.archs() returned no list")
     ]
+    dumb = report(host=GpuHost(devices=(GpuDevice(name="X"),)), architectures=("sm_90",))
+    assert list(gpu_without_code(dumb, ARCHITECTURES)) == [
+        NotInspected(sentence="device 0: the driver does not report its capability")
+    ]
+    intel = report(host=GpuHost(platform="xpu", devices=(GpuDevice(name="Max 1550"),)))
+    with pytest.raises(NotApplicable, match="Intel's driver compiles"):
+        list(gpu_without_code(intel, ARCHITECTURES))
     with pytest.raises(NotApplicable):
         list(gpu_without_code(report(), GpuRequest()))
 

@@ -53,14 +53,13 @@ def test_there_is_no_numpy_2_for_old_pythons() -> None:
     assert len(judge(NumpyBuild(api=1), "numpy", on=target(interpreter=first))) == 1
 
 
-def test_a_library_that_is_no_extension_module_is_a_warning() -> None:
+def test_a_library_is_a_warning_and_a_package_that_does_not_require_numpy_is_noted() -> None:
     (problem,) = judge(NumpyBuild(api=1), "numpy", path="demo/libdemo.so.1")
     assert problem.level is Level.WARNING
-
-
-def test_a_package_that_does_not_require_numpy_is_noted() -> None:
     assert only(Note, judge(NumpyBuild(api=1), "other"))
     assert judge(NumpyBuild(api=2, oldest="1.25"), "other") == []
+    with pytest.raises(NotApplicable):
+        judge(None, "numpy")
 
 
 @pytest.mark.parametrize("required", ["numpy<1.20", "numpy<2", "numpy==1.26.*"])
@@ -85,8 +84,3 @@ def test_the_first_and_the_last_releases_of_numpy_1_can_be_required(
     oldest: str, required: str
 ) -> None:
     assert judge(NumpyBuild(api=2, oldest=oldest), required) == []
-
-
-def test_without_numpys_headers_there_is_nothing_to_fit() -> None:
-    with pytest.raises(NotApplicable):
-        judge(None, "numpy")

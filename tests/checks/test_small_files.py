@@ -140,8 +140,5 @@ def test_an_sbom_in_json_or_another_format_is_quiet(tmp_path: Path) -> None:
     assert list(sbom_is_not_json(*read(tmp_path, {**members, **json}))) == []
     with pytest.raises(NotApplicable, match="no SBOM"):
         list(sbom_is_not_json(*read(tmp_path, members)))
-
-
-def test_an_sbom_that_was_not_read_is_not_inspected() -> None:
     unread = UnparsedSource(path=f"lib/python3.11/site-packages/{SBOMS}a.json", reason="broken")
     assert only(NotInspected, sbom_is_not_json(wheel(), SmallFiles(unread=(unread,))))
