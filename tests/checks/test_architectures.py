@@ -35,12 +35,6 @@ def judge(package: Wheel, **fields: Any) -> list[Finding]:
     return list(hardening.wrong_architecture(package, Linkage(target="x", **fields)))
 
 
-def test_an_object_that_no_import_reaches_may_be_of_another_architecture() -> None:
-    spare = DispensableObject(path="demo/a.so", reason="no import of the package reaches it")
-    package = _wheel("linux_x86_64", elf_file("demo/a.so", architecture="i686"), elf_file())
-    assert only(Problem, judge(package, dispensable=(spare,))).level is Level.WARNING
-
-
 def test_an_object_of_another_architecture_is_told() -> None:
     package = _wheel(
         "manylinux_2_17_x86_64.manylinux2014_x86_64",
@@ -188,12 +182,6 @@ def test_a_module_named_for_another_platform_is_left_to_another_check() -> None:
     assert [each.path for each in judge(_wheel("win_amd64", fits, renamed))] == [renamed.path]
 
 
-def test_a_library_for_intels_processes_may_be_in_a_wheel_for_apple_silicon() -> None:
-    named, other = (macho_file(path, architecture="x86_64") for path in ("a_x86_64.dylib", "a.so"))
-    assert judge(_wheel("macosx_11_0_arm64", named)) == []
-    assert len(judge(_wheel("macosx_11_0_arm64", other))) == 1
-
-
 def test_a_static_program_has_no_calling_convention_of_arm() -> None:
     program = elf_file("demo/zig", architecture="armel", kind=Kind.EXECUTABLE)
     assert judge(_wheel("manylinux_2_17_armv7l", program)) == []
@@ -210,7 +198,10 @@ def test_libraries_with_another_calling_convention_do_not_fit() -> None:
     assert judge(_wheel("manylinux_2_39_riscv64", program)) == []
 
 
-def test_a_copy_of_what_windows_takes_from_itself_is_a_warning() -> None:
+def test_an_object_that_no_import_reaches_and_a_copy_of_windows_own_are_a_warning() -> None:
+    spare = DispensableObject(path="demo/a.so", reason="no import of the package reaches it")
+    package = _wheel("linux_x86_64", elf_file("demo/a.so", architecture="i686"), elf_file())
+    assert only(Problem, judge(package, dispensable=(spare,))).level is Level.WARNING
     copy = pe_file("demo/ucrtbase.dll", architecture="i686")
     assert only(Problem, judge(_wheel("win_amd64", copy))).level is Level.WARNING
 
@@ -238,10 +229,12 @@ def test_a_dll_for_another_architecture_is_told(
     )
 
 
-def test_one_slice_that_fits_is_enough_of_a_universal_binary() -> None:
+def test_one_slice_that_fits_is_enough_and_a_file_may_be_named_for_intels_processes() -> None:
     both = [macho_file(architecture=name) for name in ("aarch64", "x86_64")]
     assert judge(_wheel("macosx_11_0_arm64", *both)) == []
     assert len(judge(_wheel("macosx_11_0_arm64", both[1]))) == 1
+    named = macho_file("a_x86_64.dylib", architecture="x86_64")
+    assert judge(_wheel("macosx_11_0_arm64", named)) == []
 
 
 @pytest.mark.parametrize("platform", ["macosx_10_6_intel", "macosx_10_4_universal"])

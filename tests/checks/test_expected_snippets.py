@@ -86,23 +86,17 @@ def test_a_snippet_for_other_systems_is_told() -> None:
     assert list(snippet_fails(report, asked)) == [
         Note(sentence="snippet onednn is for *-aarch64 only")
     ]
-
-
-def test_where_no_snippet_is_for_this_system_the_check_is_not_for_it_either() -> None:
-    report = SnippetReport(python="CPython", system="windows-x86_64", elsewhere=("blas",))
+    none = SnippetReport(python="CPython", system="windows-x86_64", elsewhere=("blas",))
     with pytest.raises(NotApplicable, match="no snippet of the profile is for windows-x86_64"):
-        judge(report, only={"blas": ("linux-*",)})
+        judge(none, only={"blas": ("linux-*",)})
 
 
-def test_without_a_snippet_nothing_was_inspected() -> None:
-    nothing = SnippetReport(python="CPython", system="linux-x86_64")
-    assert only(NotInspected, snippet_fails(nothing, SnippetRequest()))
-
-
-def test_an_expectation_of_no_snippet_is_told() -> None:
+def test_an_expectation_of_no_snippet_is_told_and_no_snippet_at_all_is_not_inspected() -> None:
     assert judge(ran(), prints={"bals": "True"}, only={"blsa": ("linux-*",)}) == [
         NotInspected(sentence="the profile has no snippet bals, blsa")
     ]
+    nothing = SnippetReport(python="CPython", system="linux-x86_64")
+    assert only(NotInspected, snippet_fails(nothing, SnippetRequest()))
 
 
 def test_long_snippets_are_noted_in_a_usual_run_and_never_pass_unrun() -> None:

@@ -87,14 +87,11 @@ def test_a_library_that_registers_no_module_is_none(tmp_path: Path) -> None:
     assert judged(tmp_path, native)["missing-init-function"].problems == ()
 
 
-def test_a_library_that_it_lacks_is_an_error_all_the_same(tmp_path: Path) -> None:
-    assert judged(tmp_path, extension("libgone.so.1"))["missing-library"].problems
-
-
-def test_a_symbol_that_is_not_pythons_is_undefined_all_the_same(tmp_path: Path) -> None:
-    native = extension(imports=(*OLD, ElfSymbol("gone")))
-    (problem,) = judged(tmp_path, native)["undefined-symbol"].problems
+def test_a_symbol_or_a_library_that_it_lacks_is_an_error_all_the_same(tmp_path: Path) -> None:
+    lacking = judged(tmp_path, extension(imports=(*OLD, ElfSymbol("gone"))))
+    (problem,) = lacking["undefined-symbol"].problems
     assert "has 1 undefined symbol (gone)" in problem.sentence
+    assert judged(tmp_path, extension("libgone.so.1"))["missing-library"].problems
 
 
 @pytest.mark.parametrize("tag", ["cp27-cp27mu-manylinux1_x86_64", "cp36-cp36m-manylinux1_x86_64"])

@@ -213,11 +213,8 @@ def test_files_without_number_are_counted(judge: Judge) -> None:
     found = judge(members)
     assert sum(isinstance(each, Problem) for each in found) == 1000
     assert found[-1] == NotInspected(sentence="10 more files do not compile")
-
-
-def test_a_wheel_without_python_has_nothing_to_compile(judge: Judge) -> None:
     with pytest.raises(NotApplicable):
-        judge({"demo/a.txt": "a"})
+        judge({"demo/a.txt": "a"})  # no Python
 
 
 @pytest.mark.parametrize(
@@ -244,13 +241,15 @@ def test_syntax_that_the_oldest_promised_python_does_not_know(
     assert judge_older(members, metadata=newer) == []
 
 
-def test_syntax_that_only_a_branch_imports_may_be_newer(judge_older: Judge) -> None:
+def test_syntax_that_only_a_branch_imports_or_that_no_promise_excludes_may_be_newer(
+    judge_older: Judge,
+) -> None:
     members = {
         "demo/__init__.py": "import sys\nif sys.version_info > (3, 8):\n    import demo.a\n",
         "demo/a.py": "x = (a := 1)\n",
     }
-    found = judge_older(members, metadata=requiring(">=3.7"))
-    assert found == []
+    assert judge_older(members, metadata=requiring(">=3.7")) == []
+    assert judge_older({"demo/__init__.py": "x = (a := 1)\n"}) == []  # py3 promises no oldest one
 
 
 def test_imports_that_are_not_followed_to_the_end_are_no_pass(compiled: Compile) -> None:
@@ -281,7 +280,3 @@ def test_an_import_that_fails_for_a_syntax_error_has_its_cause(compiled: Compile
     assert isinstance(failed, Problem)
     assert source.cause == failed.cause == "syntax demo/inner.py"
     assert (source.consequence, failed.consequence) == (False, True)
-
-
-def test_no_oldest_python_is_promised_by_py3_alone(judge_older: Judge) -> None:
-    assert judge_older({"demo/__init__.py": "x = (a := 1)\n"}) == []
