@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,18 @@ def test_every_seed_is_healthy_and_is_written_as_it_was(name: str, tmp_path: Pat
     assert not find_problems(seed, seed.content, tmp_path)
     assert ask_about(seed.content, tmp_path) == Opinion(accepted=True)
     assert take_apart(seed.content).write() == seed.content
+
+
+def test_offsets_follow_from_the_parts() -> None:
+    parts = take_apart(STORED.content)
+    parts.prefix, parts.end64, parts.locator = b"prefix", {}, {}
+    parts.members[0].comment = b"of a member"
+    parts.comment = b"of the archive"
+    with zipfile.ZipFile(io.BytesIO(parts.write())) as archive:
+        assert archive.testzip() is None
+        assert archive.comment == b"of the archive"
+        assert archive.infolist()[0].comment == b"of a member"
+        assert archive.infolist()[0].header_offset == 6
 
 
 @pytest.mark.usefixtures("no_uv")
