@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from binary_checks.fleet.store import Stored, result_name
+from binary_checks.fleet.store import Store, Stored, result_name
 from binary_checks.fleet.store.folder_store import FolderStore
 from binary_checks.fleet.stored_nights import NightAttempts, write_attempt
 from tests.fleet.nights.test_merging import NIGHT, attempt
@@ -14,26 +14,22 @@ from tests.fleet.nights.test_merging import NIGHT, attempt
 class CountingStore(FolderStore):
     """A store that remembers what was listed."""
 
-    listed: list[str]
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, str(folder))
+        self.listed: list[str] = []
 
     def names(self, prefix: str) -> Iterator[Stored]:
         self.listed.append(prefix)
         return super().names(prefix)
 
 
-def make_store(folder: Path) -> CountingStore:
-    store = CountingStore(folder, str(folder))
-    store.listed = []
-    return store
-
-
-def keep_attempt(store: FolderStore, cell: str, number: int) -> None:
+def keep_attempt(store: Store, cell: str, number: int) -> None:
     made = write_attempt(attempt(cell, number))
     store.create(result_name(NIGHT, cell, "cpu", number), made)
 
 
 def test_a_night_is_listed_once_however_many_cells_are_asked_for(tmp_path: Path) -> None:
-    store = make_store(tmp_path / "store")
+    store = CountingStore(tmp_path / "store")
     for cell in ("a-3.11", "a-3.12", "b-3.12"):
         keep_attempt(store, cell, 1)
     keep_attempt(store, "a-3.12", 2)
@@ -44,11 +40,10 @@ def test_a_night_is_listed_once_however_many_cells_are_asked_for(tmp_path: Path)
     assert store.listed == [f"night={NIGHT}/results/"]
 
 
-def test_a_document_that_is_cut_is_named_and_the_others_count(tmp_path: Path) -> None:
-    store = make_store(tmp_path / "store")
-    keep_attempt(store, "a", 2)
-    store.create(result_name(NIGHT, "a", "cpu", 1), b'{"schema": ')
+def test_a_document_that_is_cut_is_named_and_the_others_count(folder_store: Store) -> None:
+    keep_attempt(folder_store, "a", 2)
+    folder_store.create(result_name(NIGHT, "a", "cpu", 1), b'{"schema": ')
     broken: list[str] = []
-    assert [each.number for each in NightAttempts(store, NIGHT).read("a", broken)] == [2]
+    assert [each.number for each in NightAttempts(folder_store, NIGHT).read("a", broken)] == [2]
     (line,) = broken
     assert f"night={NIGHT}/results/a.cpu1.json" in line

@@ -88,13 +88,16 @@ def test_a_file_that_cannot_be_linked_is_renamed(
     assert list(folder.rglob("*.part")) == []
 
 
-def test_a_folder_of_other_things_is_no_store(tmp_path: Path) -> None:
+def test_a_folder_of_other_things_or_a_file_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("chapter 1")
     with pytest.raises(StoreError, match="it contains other files"):
         open_store(str(tmp_path))
     with pytest.raises(StoreError, match=r"not empty: it contains thesis\.tex"):
         open_store(str(tmp_path), make=True)
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
+    for make in (False, True):
+        with pytest.raises(StoreError, match=r"thesis\.tex: cannot be listed: Not a directory"):
+            open_store(str(tmp_path / "thesis.tex"), make=make)
 
 
 def test_a_store_that_lost_its_mark_is_half_of_one_and_can_be_made_whole(
@@ -105,13 +108,6 @@ def test_a_store_that_lost_its_mark_is_half_of_one_and_can_be_made_whole(
     with pytest.raises(StoreError, match="an incomplete store"):
         open_store(str(folder))
     assert open_store(str(folder), make=True).read("night=2026-11-20/plan.json") == b"plan"
-
-
-def test_a_file_is_no_store(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    for make in (False, True):
-        with pytest.raises(StoreError, match="file"):
-            open_store(str(tmp_path / "file"), make=make)
 
 
 def test_a_store_whose_disk_is_gone_is_not_empty(folder: Path, store: Store) -> None:
@@ -166,8 +162,27 @@ print(len([*Path(sys.argv[1]).rglob("*.part")]), "halves")
 """
 
 
-def ask_where(mounted: str, folder: Path) -> list[str]:
-    """What it says with that mounted, in a name space of its own."""
+@pytest.mark.parametrize(
+    ("mounted", "reason", "left"),
+    [
+        (
+            'cp "$1/store.json" "$1.mark" && mount -t tmpfs -o size=128k tmpfs "$1" && '
+            'cp "$1.mark" "$1/store.json"',
+            "No space left on device",
+            [],
+        ),
+        (
+            'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"',
+            "Read-only file system",
+            ["facts/bb/bb"],
+        ),
+    ],
+)
+def test_a_full_or_read_only_disk_is_named_and_nothing_half_is_left_on_it(
+    folder: Path, store: Store, mounted: str, reason: str, left: list[str]
+) -> None:
+    """In a name space of its own."""
+    store.create("facts/bb/bb", b"b")
     script = f'({mounted}) 2>/dev/null || exit 77; exec "$2" -c "$3" "$1"'
     command = ["unshare", "-m", "sh", "-c", script, "sh", str(folder), sys.executable, ASK]
     try:
@@ -177,23 +192,9 @@ def ask_where(mounted: str, folder: Path) -> list[str]:
     if not ended.stdout and (ended.returncode == 77 or ended.stderr.startswith("unshare")):
         pytest.skip("nothing can be mounted here")
     assert not ended.stderr
-    return ended.stdout.splitlines()
-
-
-def test_a_full_disk_leaves_nothing_half(folder: Path, store: Store) -> None:
-    tiny = 'cp "$1/store.json" "$1.mark" && mount -t tmpfs -o size=128k tmpfs "$1"'
-    assert ask_where(f'{tiny} && cp "$1.mark" "$1/store.json"', folder) == [
-        f"{folder}: facts/aa/aa: cannot be written: No space left on device",
-        "[]",
-        "0 halves",
-    ]
-
-
-def test_a_folder_that_is_read_only_is_named(folder: Path, store: Store) -> None:
-    store.create("facts/bb/bb", b"b")
-    assert ask_where('mount --bind "$1" "$1" && mount -o remount,ro,bind "$1"', folder) == [
-        f"{folder}: facts/aa/aa: cannot be written: Read-only file system",
-        "['facts/bb/bb']",
+    assert ended.stdout.splitlines() == [
+        f"{folder}: facts/aa/aa: cannot be written: {reason}",
+        str(left),
         "0 halves",
     ]
 

@@ -4,7 +4,6 @@ import gzip
 import hashlib
 import re
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -55,33 +54,16 @@ def test_exports_are_told_apart_by_their_names(facts: bytes, tmp_path: Path) -> 
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize(
-    ("damage", "reason"),
-    [
-        (lambda content: content[: len(content) // 2], "not JSON"),
-        (lambda content: content.rstrip().removesuffix(b"}"), "not JSON"),
-        (lambda content: b"", "not JSON"),
-        (lambda content: b"[]\n", "not a facts document"),
-        (
-            lambda content: content.replace(b"binary-checks/facts", b"other"),
-            "its schema is 'other/3'",
-        ),
-        (lambda content: content.replace(SHA256.encode(), b"0" * 64), "another package"),
-        (lambda content: content.replace(b'"package": {', b'"parcel": {'), 'field "parcel"'),
-        (lambda content: content.replace(b'"size": ', b'"size": 1e999, "s": '), 'field "s"'),
-        (
-            lambda content: content.replace(b'"format": "ELF"', b'"format": "odd"'),
-            "unknown format 'odd'",
-        ),
-    ],
-)
 def test_a_document_that_is_not_the_facts_of_that_package_is_one_line(
-    facts: bytes, tmp_path: Path, damage: Callable[[bytes], bytes], reason: str
+    facts: bytes, tmp_path: Path
 ) -> None:
-    with pytest.raises(RecordError) as caught:
-        read_facts_rows(write(tmp_path, damage(facts)), NIGHT, SHA256, "facts/x")
-    assert str(caught.value).startswith("facts/x: ")
-    assert reason in str(caught.value)
+    for damaged, reason in (
+        (facts[: len(facts) // 2], "not JSON"),
+        (facts.replace(b'"format": "ELF"', b'"format": "odd"'), "unknown format 'odd'"),
+        (facts.replace(SHA256.encode(), b"0" * 64), "another package"),
+    ):
+        with pytest.raises(RecordError, match=f"^facts/x: .*{reason}"):
+            read_facts_rows(write(tmp_path, damaged), NIGHT, SHA256, "facts/x")
 
 
 def test_facts_that_another_version_wrote_are_read_too(facts: bytes, tmp_path: Path) -> None:

@@ -65,8 +65,6 @@ def test_free_sql_takes_parameters_or_their_defaults_and_knows_the_last_night(
     sql = "-- A question.\n-- $word = some: a word\nSELECT $word"
     assert rows(connection, sql) == [("some",)]
     assert rows(connection, sql, word="x") == [("x",)]
-    with pytest.raises(ProfileError, match="wrod: the SQL has no such parameter"):
-        rows(connection, "SELECT $word", wrod="x")
 
 
 def test_columns_of_one_name_are_told_apart(connection: Any) -> None:
@@ -74,6 +72,8 @@ def test_columns_of_one_name_are_told_apart(connection: Any) -> None:
         assert answer.columns == ("a", "a_2", "b")
     with ask(connection, f"SELECT {', '.join(['1 AS a'] * 4000)}", {}) as answer:
         assert answer.columns[:2] + answer.columns[-1:] == ("a", "a_2", "a_4000")
+    with ask(connection, "SELECT check_id, count(*) FROM checks GROUP BY ALL", {}) as answer:
+        assert answer.columns == ("check_id", "count_star()")  # which needs no quotes
 
 
 @pytest.mark.parametrize(
@@ -135,22 +135,6 @@ def test_an_answer_that_takes_too_much_memory_is_given_up(connection: Any) -> No
     with pytest.raises(ProfileError, match="Out of Memory"):
         rows(connection, "SELECT list(range) FROM range(1_000_000_000)")
     assert rows(connection, "SELECT count(*) FROM cells") == [(9,)]
-
-
-@pytest.mark.parametrize(
-    ("sql", "reason"),
-    [
-        ("SELEC 1", "SQL: Parser Error: syntax error at or near"),
-        ("SELECT * FROM cels", "SQL: Catalog Error: Table with name cels does not exist!"),
-        ("SELECT nope FROM cells", 'SQL: Binder Error: Referenced column "nope" not found'),
-        ("SELECT $word", "SQL: no value for $word: give word=VALUE"),
-    ],
-)
-def test_a_mistake_is_duckdbs_own_first_line(connection: Any, sql: str, reason: str) -> None:
-    with pytest.raises(ProfileError) as caught:
-        rows(connection, sql)
-    assert str(caught.value).startswith(reason)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_last_nights_alone(store: Store, nights: Nights) -> None:
