@@ -167,16 +167,12 @@ def test_no_public_class_name_stands_twice() -> None:
     assert {} == {name: paths for name, paths in places.items() if len(paths) > 1}
 
 
-def definitions(path: Path) -> list[str]:
-    """The functions and classes of a module, in order."""
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return [node.name for node in parse(path).body if isinstance(node, kinds)]
-
-
 def test_twins_have_the_same_functions_in_the_same_order() -> None:
+    kinds = (ast.FunctionDef, ast.ClassDef)
     for name, twins, shared in SHARED_BY_READERS:
         for twin in twins:
-            found = definitions(PACKAGE / "objects" / twin / f"{name}.py")
+            body = parse(PACKAGE / "objects" / twin / f"{name}.py").body
+            found = [node.name for node in body if isinstance(node, kinds)]
             assert [each for each in found if each in shared] == list(shared), (twin, name)
 
 
@@ -204,25 +200,15 @@ def test_what_gathers_names_no_check() -> None:
         (named(path), text)
         for path in OURS
         if path.relative_to(PACKAGE).parts[0] in GATHERING and any_id.search(read(path))
-        for text in map(str, find_texts(path))
-        if any(check_id in text for check_id in ids)
+        for text in (node.value for node in ast.walk(parse(path)) if isinstance(node, ast.Constant))
+        if isinstance(text, str) and any(check_id in text for check_id in ids)
     }
     assert set() == named_there
 
 
-def find_texts(path: Path) -> Iterator[object]:
-    """Every string that stands in a file, whole or in part of another."""
-    for node in ast.walk(parse(path)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
-
-
-def test_a_probe_is_written_in_python_3_8() -> None:
+def test_a_probe_is_one_self_contained_script_in_python_3_8() -> None:
     for path in SCRIPTS:
-        ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 8))
-
-
-def test_a_probe_is_one_self_contained_script() -> None:
+        ast.parse(read(path), str(path), feature_version=(3, 8))
     ours = {"binary_checks", *(path.stem for path in SCRIPTS)}
     assert [] == [named(path) for path in SCRIPTS if not ours.isdisjoint(imported(path))]
 

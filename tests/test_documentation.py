@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import binary_checks
-from binary_checks import model
+from binary_checks import check, model
 from binary_checks.declaring import find_checks
-from binary_checks.model import REQUESTS, Request
+from binary_checks.model import REQUESTS
 from binary_checks.profile import KnownProblem
 from binary_checks.reports.explanation import DOCUMENTATION, find_page
 from fixtures.documentation import find_stale
-from fixtures.values import elf_file, wheel
+from fixtures.values import wheel
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,17 +39,6 @@ def blocks(name: str, language: str) -> list[str]:
     """The code blocks of a document that are in that language."""
     text = (ROOT / name).read_text(encoding="utf-8")
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-
-
-def run(source: str) -> types.ModuleType:
-    """A document's code, run as a module that has what the document's reader has at hand."""
-    module = types.ModuleType("linkage")
-    vars(module).update(vars(model), elf_file=elf_file)
-    exec(
-        "from collections.abc import Iterator\nfrom binary_checks import check\n" + source,
-        vars(module),
-    )
-    return module
 
 
 def test_lists_are_what_is_declared() -> None:
@@ -80,9 +69,9 @@ def test_every_link_leads_to_a_file_and_an_anchor(page: Path) -> None:
 
 
 def test_every_check_has_an_anchor_on_the_page_that_reports_name() -> None:
-    for check in find_checks():
-        page, _, anchor = find_page(check.id).removeprefix(f"{DOCUMENTATION}/").partition("#")
-        assert anchor == check.id
+    for each in find_checks():
+        page, _, anchor = find_page(each.id).removeprefix(f"{DOCUMENTATION}/").partition("#")
+        assert anchor == each.id
         assert anchor in find_anchors(ROOT / "docs" / page.replace(".html", ".md"))
     assert "unreadable-package" in find_anchors(ROOT / "docs" / "checks.md")
 
@@ -131,7 +120,7 @@ def profiles() -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("shown", profiles(), ids=str)
 def test_a_profile_that_is_shown_is_valid(shown: dict[str, Any]) -> None:
-    ids = {check.id: check for check in find_checks()}
+    ids = {each.id: each for each in find_checks()}
     for known in shown.get("known_problems", ()):
         assert known.keys() <= set(KnownProblem.__dataclass_fields__)
         assert known["check"] in ids
@@ -144,24 +133,22 @@ def test_a_profile_that_is_shown_is_valid(shown: dict[str, Any]) -> None:
     assert shown.keys() <= {*KEYS, "options", "probes", "levels", "known_problems"}
 
 
-def test_every_key_of_a_profile_is_documented() -> None:
+def test_every_key_of_a_profile_and_its_probes_is_documented() -> None:
     text = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
     known = [field.name for field in fields(KnownProblem) if field.compare]
     for key in (*KEYS, "options.CHECK-ID", "known_problems", *known):
         assert f"| `{key}` |" in text
-
-
-@pytest.mark.parametrize("kind", REQUESTS, ids=lambda kind: kind.table)
-def test_every_key_of_a_probe_is_documented(kind: type[Request]) -> None:
-    text = (ROOT / "docs" / "profile.md").read_text(encoding="utf-8")
-    rows = " ".join(line for line in text.splitlines() if f"`probes.{kind.table}." in line)
-    for key in fields(kind):
-        assert f"probes.{kind.table}.{key.name}`" in rows or f"`.{key.name}`" in rows
+    for kind in REQUESTS:
+        rows = " ".join(line for line in text.splitlines() if f"`probes.{kind.table}." in line)
+        for field in fields(kind):
+            assert f"probes.{kind.table}.{field.name}`" in rows or f"`.{field.name}`" in rows
 
 
 def test_the_check_of_ones_own_that_is_shown_works() -> None:
     source, *_ = blocks("docs/profile.md", "python")
-    (finding,) = run(source).missing_license(wheel())
+    names = {**vars(model), "Iterator": Iterator, "check": check, "__name__": "linkage"}
+    exec(source, names)
+    (finding,) = names["missing_license"](wheel())
     assert finding == "no file under .dist-info/licenses"
 
 

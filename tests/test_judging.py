@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -206,14 +207,11 @@ def test_an_object_that_no_claimed_system_loads_is_data(platform: str, outcome: 
         assert verdict.reason == "no ELF object that its systems load"
 
 
-def test_a_package_whose_objects_were_all_unread_was_not_inspected() -> None:
+def test_a_package_whose_objects_of_that_format_were_all_unread_was_not_inspected() -> None:
     unread = UnreadObject(path="demo/a.so", format=Format.ELF, reason="not read yet")
     verdict = verdict_on(absolute_path, wheel(unread=(unread,)))
     assert verdict.outcome is Outcome.NOT_INSPECTED
     assert verdict.reason == "none of 1 objects could be read: not read yet"
-
-
-def test_unread_objects_of_other_formats_do_not_count() -> None:
     unread = UnreadObject(path="demo/a.dll", format=Format.PE, reason="not read yet")
     package = wheel(objects=(elf_file(),), unread=(unread,))
     assert verdict_on(absolute_path, package).not_inspected == ()
@@ -248,9 +246,11 @@ def test_a_problem_is_one_line_that_no_name_can_break(problem: Problem, line: st
     assert finding_line("c", "p.whl", problem) == line
 
 
-def test_a_case_can_be_judged_without_any_gathering() -> None:
+def test_a_case_can_be_judged_without_any_gathering_and_an_error_names_its_check() -> None:
     case = Case(check=any_object, package_file_name="p.whl", subjects=(STRAY,), evidence=())
     assert judge_case(case, settings()).problems == (Problem(path="demo/a.so", sentence="exists"),)
+    case = replace(case, error=CheckError("nothing gathers dict"))
+    assert judge_case(case, settings()).reason == "any-object: nothing gathers dict"
 
 
 @pytest.mark.parametrize(
@@ -353,12 +353,6 @@ def test_the_profiles_level_replaces_that_of_check_and_problem() -> None:
     for known in ((), (KnownProblem(check="half-as-bad", reason="issue 7"),)):  # it is not stale
         verdict = verdict_on(half_as_bad, ONE, Profile(known_problems=known, levels=off))
         assert (verdict.problems, verdict.warnings, verdict.accepted) == ((), (), ())
-
-
-def test_a_fact_that_nothing_gathers_is_told_with_the_checks_name() -> None:
-    error = CheckError("nothing gathers dict")
-    case = Case(check=any_object, package_file_name="p.whl", error=error)
-    assert judge_case(case, settings()).reason == "any-object: nothing gathers dict"
 
 
 # Findings have paths in the prefix; users and waivers see paths relative to site-packages.

@@ -47,12 +47,11 @@ def test_the_cache_is_in_the_library_folder() -> None:
 
 
 @pytest.mark.usefixtures("on_macos")
-def test_the_name_of_the_system_has_its_version() -> None:
+def test_the_system_has_a_version_and_cells_are_of_it_and_its_processor_and_without_mps(
+    tmp_path: Path,
+) -> None:
     assert identify.name_system() == "macOS 14.5"
-
-
-@pytest.mark.usefixtures("on_macos")
-def test_cells_for_this_host_are_those_of_macos_and_its_processor() -> None:
+    assert find_services({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}) == ()
     assert cell_commands.is_here("macosx_14_0", "arm64")
     assert not cell_commands.is_here("macos", "x86_64")
     assert not cell_commands.is_here("linux", "aarch64")
@@ -115,14 +114,12 @@ def test_what_a_probe_leaves_in_its_session_is_killed_without_proc(tmp_path: Pat
         time.sleep(0.01)
 
 
-@pytest.mark.usefixtures("without_proc")
-def test_the_processes_of_the_user_are_not_counted() -> None:
-    assert limit_forks(Limits()) == {}
-
-
 @posix
 @pytest.mark.usefixtures("without_proc")
-def test_the_supervisor_adopts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_supervisor_adopts_nothing_and_processes_of_the_user_are_not_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert limit_forks(Limits()) == {}
     monkeypatch.setattr(ctypes, "CDLL", None)  # calling it would fail
     supervisor.control(1, 2)
     assert supervisor.list_children() == []
@@ -145,8 +142,3 @@ def test_the_memory_of_an_attempt_is_given_in_bytes(
     )
     assert found.exit_status == 0
     assert 50 << 10 < found.peak_memory < 50 << 20  # Linux states it in KiB
-
-
-@pytest.mark.usefixtures("on_macos")
-def test_no_mps_shares_devices(tmp_path: Path) -> None:
-    assert find_services({"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path)}) == ()

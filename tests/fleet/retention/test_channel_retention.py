@@ -250,38 +250,37 @@ def prune(store: Store, *options: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "allowed"),
+    ("option", "value", "said"),
     [
-        ("--keep", "0", "at least 1"),
-        ("--days", "-1", "0 to 36,500"),
-        ("--days", "36501", "0 to 36,500"),
+        ("--keep", "0", "artifact prune: --keep: at least 1\n"),
+        ("--days", "-1", "artifact prune: --days: 0 to 36,500\n"),
+        ("--days", "36501", "artifact prune: --days: 0 to 36,500\n"),
+        ("--channel", "nigthly", "{store.url}: no channel nigthly (known: none)\n"),
+        ("--channel", "../x", ""),
     ],
 )
-def test_a_number_that_cannot_be_is_one_line(
-    option: str, value: str, allowed: str, store: Store, capsys: pytest.CaptureFixture[str]
+def test_what_cannot_be_is_misuse_and_one_line(
+    option: str, value: str, said: str, folder_store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert prune(store, option, value) == 4
-    said = capsys.readouterr().err
-    assert said == f"binary-checks: artifact prune: {option}: {allowed}\n"
+    assert prune(folder_store, option, value) == 4
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"binary-checks: {said.format(store=folder_store)}")
+    assert shown.count("\n") == 1
 
 
-def test_without_being_told_so_it_deletes_nothing(
+def test_without_being_told_so_it_deletes_nothing_and_told_so_it_leaves_a_sound_store(
     store: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fill(store, tmp_path / "made", 4)
+    made = fill(store, tmp_path / "made", 5)
+    join_channel(store, "release", made[0])
+    write_index(store, "release")
     before = [each.name for each in store.names("")]
     assert prune(store, "--keep", "2") == 0
     assert [each.name for each in store.names("")] == before
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "kept: 2 members of 1 channel: 2 of the last 2"
-    assert lines[1].startswith("delete: channels/nightly/demo/: 2 objects, ")
+    assert lines[1].startswith("delete: channels/nightly/demo/: 3 objects, ")
     assert lines[-1].endswith("; nothing is deleted without --do-it")
-
-
-def test_told_so_it_leaves_a_sound_store_with_the_newest(store: Store, tmp_path: Path) -> None:
-    made = fill(store, tmp_path / "made", 5)
-    join_channel(store, "release", made[0])
-    write_index(store, "release")
     assert prune(store, "--keep", "2", "--do-it") == 0
     assert {each.sha256 for each in list_artifacts(store)} == {made[n].sha256 for n in (0, 3, 4)}
     assert {each.channel: each.sha256 for each in list_members(store, "release")} == {
@@ -318,9 +317,12 @@ def test_a_push_meanwhile_ends_it(folder_store: Store, tmp_path: Path) -> None:
 
 
 def test_a_package_that_joins_while_its_bytes_go_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder_store: Store,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    store = open_store(str(tmp_path / "kept"), make=True)
+    store = folder_store
     made = fill(store, tmp_path / "made", 2)
     true_delete = type(store).delete
 
@@ -352,10 +354,3 @@ def test_nothing_is_deleted_where_something_cannot_be_read(
     assert prune(store, "--keep", "1", "--do-it") == 1
     assert [each.name for each in store.names("")] == before
     assert "nothing is deleted: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("channel", ["nigthly", "../x"])
-def test_a_channel_that_is_none_is_misuse(tmp_path: Path, channel: str) -> None:
-    store = open_store(str(tmp_path / "kept"), make=True)
-    fill(store, tmp_path / "made", 1)
-    assert prune(store, "--channel", channel) == 4
