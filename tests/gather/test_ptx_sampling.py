@@ -39,7 +39,9 @@ def read(folder: Path, members: dict[str, bytes], most: int = 1_000_000) -> PtxT
         return sample_ptx(facts.get(Package), contents, PtxRequest(bytes=most))
 
 
-def test_equal_texts_of_several_objects_are_one(tmp_path: Path) -> None:
+def test_equal_texts_of_several_objects_are_one_and_a_member_of_an_archive_is_named(
+    tmp_path: Path,
+) -> None:
     same = library(ptx(text("one")), ptx(text("two", target="sm_90a")))
     found = read(tmp_path, {"demo/a.so": same, "demo/b.so": same, "demo/c.so": library()})
     assert found.found == 2
@@ -50,6 +52,8 @@ def test_equal_texts_of_several_objects_are_one(tmp_path: Path) -> None:
         ("sm_90a", "8.8"),
     ]
     assert found.texts[0].content == text("one").rstrip(b"\0")
+    found = read(tmp_path, {"demo/libk.a": archive(k_o=library(ptx(text("one"))))})
+    assert [(each.path, each.member) for each in found.texts] == [(f"{SITE}/demo/libk.a", "k.o")]
 
 
 def test_what_the_budget_does_not_hold_is_counted_and_left(tmp_path: Path) -> None:
@@ -57,11 +61,6 @@ def test_what_the_budget_does_not_hold_is_counted_and_left(tmp_path: Path) -> No
     found = read(tmp_path, {"demo/a.so": library(*entries)}, most=1000)
     assert (len(found.texts), found.found, found.unread) == (1, 2, ())
     assert b"small" in found.texts[0].content
-
-
-def test_a_text_in_a_static_archive_is_named_with_its_member(tmp_path: Path) -> None:
-    found = read(tmp_path, {"demo/libk.a": archive(k_o=library(ptx(text("one"))))})
-    assert [(each.path, each.member) for each in found.texts] == [(f"{SITE}/demo/libk.a", "k.o")]
 
 
 def test_compressed_text_is_decompressed(tmp_path: Path) -> None:

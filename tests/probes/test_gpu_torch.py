@@ -175,12 +175,7 @@ def test_one_whose_label_says_so_is_not_even_a_reason_to_ask_the_host(
     with pytest.raises(NotApplicable, match=r"for the CPU: the version label \+cpu says so"):
         use(package=package)
     assert probes.asked == []
-
-
-def test_a_host_without_a_gpu_says_nothing_of_a_build_without_a_trace_of_one(
-    stand_in: Any, use: Any
-) -> None:
-    stand_in(gpu_host='{"stage": ""}')
+    stand_in(gpu_host='{"stage": ""}')  # nor does a host without a GPU say anything of this one
     package = wheel("torch-2.15.0-cp311-cp311-win_amd64.whl", objects=[pe_file()])
     with pytest.raises(NotApplicable, match="for the CPU: no object contains device code"):
         use(package=package)

@@ -60,10 +60,17 @@ def run(environment: FilledPlace, *names: str, timeout: float = 60) -> dict[str,
 
 
 def test_a_snippet_prints_and_ends(environment: FilledPlace) -> None:
-    done = run(environment, "good", "exits_well", "is_main")
+    bad = run(environment, "dies_later", "unsound")
+    done = run(environment, "good", "exits_well", "is_main", "cannot_look")
     assert {item.step.outcome for item in done.values()} == {Ending.OK}
     assert done["good"].printed == "mkl"
     assert done["is_main"].printed == "__main__ def f(): pass"
+    assert done["cannot_look"].unavailable == "no compiler"  # no handler of its own hides it
+    assert (bad["dies_later"].printed, bad["dies_later"].step.finished) == ("done", True)
+    assert bad["dies_later"].step.detail == "exit status 5"
+    assert bad["unsound"].step.outcome is Ending.RAISED
+    assert bad["unsound"].step.detail.startswith("SyntaxError: ")
+    assert bad["unsound"].step.detail.endswith("at line 2: if x")
 
 
 @pytest.mark.parametrize(
@@ -90,30 +97,12 @@ def test_a_bad_end_is_told_with_its_line(
     assert (step.outcome, step.detail, step.finished) == (outcome, detail, False)
 
 
-def test_what_is_no_python_is_told_with_its_line(environment: FilledPlace) -> None:
-    step = run(environment, "unsound")["unsound"].step
-    assert step.outcome is Ending.RAISED
-    assert step.detail.startswith("SyntaxError: ")
-    assert step.detail.endswith("at line 2: if x")
-
-
-def test_no_handler_of_its_own_hides_that_it_could_not_look(environment: FilledPlace) -> None:
-    found = run(environment, "cannot_look")["cannot_look"]
-    assert (found.step.outcome, found.unavailable) == (Ending.OK, "no compiler")
-
-
 @pytest.mark.skipif(os.name != "posix", reason="abort() has no signal's name elsewhere")
 def test_a_crash_and_a_hang_take_only_their_own_process(environment: FilledPlace) -> None:
     done = run(environment, "crashes", "hangs", "good", timeout=2.0)
     assert done["crashes"].step.detail == "SIGABRT"
     assert done["hangs"].step.outcome is Ending.HUNG
     assert done["good"].step.outcome is Ending.OK
-
-
-def test_a_process_that_ends_badly_afterwards_is_told(environment: FilledPlace) -> None:
-    found = run(environment, "dies_later")["dies_later"]
-    assert (found.step.finished, found.step.detail) == (True, "exit status 5")
-    assert found.printed == "done"
 
 
 @pytest.mark.parametrize(

@@ -71,10 +71,7 @@ def test_a_refusal_keeps_the_loaders_words() -> None:
         "demo/b.so",
         "invalid ELF header",
     )
-
-
-def test_nothing_is_read_where_there_is_no_answer() -> None:
-    assert read(complaints=COMPLAINTS, lack="hung 60 s") == []
+    assert read(complaints=COMPLAINTS, lack="hung 60 s") == []  # there is no answer
 
 
 class Answering(HostPlace):

@@ -53,20 +53,14 @@ def test_what_fails_all_the_same_or_asks_for_another_is_not(handler: str) -> Non
     assert tried(f"try: CDLL(path)\n{handler}") == set()
 
 
-def test_what_follows_a_try_is_not_guarded_by_it() -> None:
+def test_what_follows_a_try_or_is_only_defined_in_it_is_not_guarded_by_it() -> None:
     code = "try: a = 1\nexcept OSError: pass\nelse: CDLL(path)\nCDLL(other)"
     assert tried(code) == set()
-
-
-def test_a_function_defined_in_a_try_is_not_called_there() -> None:
     assert tried("try:\n  def load(): CDLL(path)\nexcept OSError: pass") == set()
 
 
 def test_a_call_in_a_function_that_no_import_calls_comes_late() -> None:
     assert late(LATE) == {"CDLL(path)"}
-
-
-def test_one_that_the_file_calls_itself_does_not() -> None:
     assert late(LATE + "\n    find()") == set()
     assert late("try: CDLL(path)\nexcept OSError: pass") == set()
 
