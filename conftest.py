@@ -8,6 +8,7 @@ that was installed, whichever is first on the path.
 import contextlib
 import gc
 import os
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,20 @@ with contextlib.suppress(ImportError):  # the Windows Python of `nox -s wine` ha
 # the fuzzer forks, and limits memory as POSIX does
 collect_ignore_glob = [] if os.name == "posix" else ["tests/fuzz/*"]
 pytest_plugins = ["binary_checks.plugin", "pytester"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let `pytest --quick` run the tests that fixtures/quick.py has chosen."""
+    parser.addoption("--quick", action="store_true", help="the fewest tests that run every line")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests that were not chosen; the list may name some that are no more."""
+    if config.getoption("--quick"):
+        listed = Path(__file__).with_name("fixtures") / "quick.txt"
+        chosen = frozenset(listed.read_text(encoding="utf-8").splitlines())
+        config.hook.pytest_deselected(items=[each for each in items if each.nodeid not in chosen])
+        items[:] = [each for each in items if each.nodeid in chosen]
 
 
 @pytest.hookimpl(optionalhook=True)

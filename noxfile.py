@@ -35,12 +35,6 @@ _NEW_CHECK = (
     *("test_documentation.py", "checks/test_defaults.py"),
 )
 """The tests that a new check must pass, beside its own."""
-_QUICK = (
-    *("checks", "differences", "documents", "loaders", "model", "objects", "packages", "profile"),
-    *("python_code", "reports", "systems", "trees", "wording"),
-    *_NEW_CHECK[:-1],  # the last is in checks
-)
-"""The tests that judge, read and report, almost all of them without a process of their own."""
 SHIPPED_WHEEL = "fixtures/samples/wheels/demo-1.0-cp38-abi3-manylinux_2_17_x86_64.whl"
 
 
@@ -68,7 +62,7 @@ def run_mypy(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """Run the unmarked tests: ``-- --quick`` for two minutes of them, others go to pytest."""
+    """Run the unmarked tests, ``-- --quick`` those that run every line; all goes to pytest."""
     run_chosen_tests(session)
 
 
@@ -89,10 +83,7 @@ def new_check(session: nox.Session) -> None:
 def run_chosen_tests(session: nox.Session) -> None:
     """Run the unmarked tests that the arguments choose."""
     session.install("-e", ".[fast,test]")
-    arguments = [each for each in session.posargs if each != "--quick"]
-    if len(arguments) < len(session.posargs):
-        arguments += [f"tests/{name}" for name in _QUICK]
-    run_tests(session, *arguments)
+    run_tests(session, *session.posargs)
 
 
 @nox.session
