@@ -174,10 +174,7 @@ def test_names_drive_neither_terminals_nor_pages() -> None:
     assert line.startswith("- `import-names` ``` ``<img")
 
 
-def test_nothing_differs_in_one_line() -> None:
+def test_nothing_differs_in_one_line_nor_does_the_version_in_names_of_metadata() -> None:
     assert [*write_text(compare(build(OLD), build(OLD)))] == ["demo.whl -> demo.whl: no difference"]
-
-
-def test_the_version_in_names_of_metadata_is_no_difference() -> None:
     later = wheel("demo-2.0-cp311-cp311-manylinux_2_17_x86_64.whl", members=OLD.members)
     assert compare(build(OLD), build(later)).lines == ()

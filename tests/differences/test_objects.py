@@ -58,14 +58,9 @@ def test_a_need_that_is_new_to_the_package_is_one_line_for_all_objects() -> None
         "(demo/a.so, demo/b.so, demo/c.so)"
     ]
     assert said(new, new) == []
-
-
-def test_a_library_that_is_needed_at_its_first_call_alone_is_not_needed() -> None:
+    # A library that is needed at its first call alone is not needed.
     delayed = Dependency(name="concrt140.dll", delayed=True)
     assert said(having(pe_file()), having(pe_file(needed=(delayed,)))) == []
-
-
-def test_another_version_of_a_library_takes_the_place_of_the_one_before() -> None:
     assert said(having(needing("libcudart.so.12")), having(needing("libcudart.so.13"))) == [
         "change needed-libraries: demo/libdemo.so: now needs libcudart.so.13 "
         "in place of libcudart.so.12"
@@ -80,7 +75,7 @@ def test_a_hash_in_the_name_of_a_bundled_library_is_no_difference() -> None:
     assert said(bundled("0123abcd"), bundled("4567cdef")) == []
 
 
-def test_a_library_that_nothing_provides_any_more_is_a_break() -> None:
+def test_a_library_that_nothing_provides_is_a_break_and_one_of_the_system_is_noted() -> None:
     edges = ((LIBRARY, "libx.so.1", None),)
     found = said(
         build(having(needing()), linkage=linkage()),
@@ -91,6 +86,10 @@ def test_a_library_that_nothing_provides_any_more_is_a_break() -> None:
     ]
     before = build(having(needing("libx.so.1")), linkage=linkage(*edges))
     assert said(before, before) == []
+    new = build(having(needing("libz.so.1")), linkage=linkage((LIBRARY, "libz.so.1", "system:z")))
+    assert said(build(having(needing())), new) == [
+        "info needed-libraries: demo/libdemo.so: now needs libz.so.1"
+    ]
 
 
 def test_a_library_that_is_in_it_where_no_search_leads_is_not_said_to_be_missing() -> None:
@@ -102,13 +101,6 @@ def test_a_library_that_is_in_it_where_no_search_leads_is_not_said_to_be_missing
     assert found == [
         "break unresolved-libraries: demo/libdemo.so: needs libx.so.1, "
         "which is in the package, but no search path leads there"
-    ]
-
-
-def test_what_the_system_has_is_only_noted() -> None:
-    new = build(having(needing("libz.so.1")), linkage=linkage((LIBRARY, "libz.so.1", "system:z")))
-    assert said(build(having(needing())), new) == [
-        "info needed-libraries: demo/libdemo.so: now needs libz.so.1"
     ]
 
 
@@ -234,7 +226,7 @@ def test_code_of_an_architecture_that_a_fat_file_lost_is_a_break() -> None:
     )
 
 
-def test_absolute_search_paths_are_a_change() -> None:
+def test_absolute_search_paths_are_a_change_and_one_that_nothing_needs_any_more_is_none() -> None:
     old, new = (having(elf_file(runpath=(path,))) for path in ("$ORIGIN", "/usr/local/cuda/lib64"))
     assert said(old, new) == [
         "change search-paths: demo/_native.so: has an absolute search path: "
@@ -242,9 +234,6 @@ def test_absolute_search_paths_are_a_change() -> None:
     ]
     assert said(old, old) == []
     assert said(new, having(elf_file()))[0].startswith("info search-paths")
-
-
-def test_a_search_path_that_nothing_needs_any_more_does_not_count() -> None:
     assert said(having(elf_file(rpath=("$ORIGIN/../demo.libs",))), having(elf_file())) == []
 
 
@@ -257,7 +246,7 @@ def test_a_bundled_library_that_nothing_loads_breaks_nothing() -> None:
     ]
 
 
-def test_protection_that_is_lost_is_a_change_and_an_executable_stack_is_a_break() -> None:
+def test_protection_that_is_lost_is_a_change_and_what_no_longer_loads_is_a_break() -> None:
     full = having(elf_file(relro=True, bind_now=True))
     assert said(full, having(elf_file(relro=False, bind_now=True))) == [
         "change elf-hardening: demo/_native.so: lost RELRO"
@@ -267,9 +256,6 @@ def test_protection_that_is_lost_is_a_change_and_an_executable_stack_is_a_break(
         "later refuse it"
     ]
     assert said(full, full) == []
-
-
-def test_guards_of_control_flow_and_position_independence() -> None:
     old = having(elf_file(guards=("IBT", "SHSTK")))
     assert said(old, having(elf_file(guards=("SHSTK",)))) == [
         "change elf-hardening: demo/_native.so: lost IBT"
@@ -281,9 +267,6 @@ def test_guards_of_control_flow_and_position_independence() -> None:
     assert said(having(elf_file()), fixed) == [
         "change elf-hardening: demo/_native.so: lost position independence (PIE)"
     ]
-
-
-def test_pages_of_a_kernel_that_no_longer_load_it_are_a_break() -> None:
     old, new = (
         having(elf_file(architecture="aarch64", alignment=each)) for each in (0x10000, 0x1000)
     )

@@ -45,10 +45,13 @@ def test_private_modules_and_those_of_tests_are_nobodys_api_in_any_folder() -> N
     assert said(old, new) == said(new, old) == []
 
 
-def test_a_module_that_became_a_package_or_was_compiled_is_the_same() -> None:
+def test_a_module_that_became_a_package_or_was_compiled_or_lost_its_init_is_the_same() -> None:
     old = shipping("demo/__init__.py", "demo/a.py", "demo/b.py")
     compiled = "demo/b.cpython-311-x86_64-linux-gnu.so"
     assert said(old, shipping("demo/__init__.py", "demo/a/__init__.py", compiled)) == []
+    old = shipping("nvidia/__init__.py", "nvidia/nvjitlink/__init__.py")
+    assert said(old, shipping("nvidia/nvjitlink/__init__.py")) == []
+    assert said(old, shipping("nvidia/nvjitlink/lib/libnvJitLink.so.12")) == []
 
 
 def test_a_private_extension_module_that_is_gone_or_new_is_told() -> None:
@@ -77,12 +80,6 @@ def extension(path: str, name: str) -> ElfFile:
     return elf_file(path, name="", exports=symbols(f"PyInit_{name}"))
 
 
-def test_a_package_without_its_init_is_still_imported() -> None:
-    old = shipping("nvidia/__init__.py", "nvidia/nvjitlink/__init__.py")
-    assert said(old, shipping("nvidia/nvjitlink/__init__.py")) == []
-    assert said(old, shipping("nvidia/nvjitlink/lib/libnvJitLink.so.12")) == []
-
-
 def test_headers_that_moved_with_their_folder_are_the_same() -> None:
     old, new = (shipping(f"numpy/{each}/include/numpy/x.h") for each in ("core", "_core"))
     assert said(old, new) == []
@@ -104,9 +101,7 @@ def test_entry_points_and_commands() -> None:
         "break entry-points: pytest11: demo: is gone",
     ]
     assert said(old, old) == []
-
-
-def test_a_command_that_became_a_file_is_the_same() -> None:
+    # A command that became a file is the same.
     old = wheel(entry_points=(("console_scripts", "demo", "demo:main"),))
     assert said(old, wheel(members=(replace(member("x"), path="bin/demo"),))) == []
 
@@ -122,11 +117,14 @@ def test_requirements_that_come_go_and_change() -> None:
     ]
 
 
-def test_requirements_of_other_systems_do_not_count() -> None:
+def test_requirements_of_other_systems_and_pins_of_its_own_version_do_not_count() -> None:
     linux = SystemClaim(name="manylinux_2_17_x86_64", system="linux", architectures=("x86_64",))
     claims = Claims(systems=(linux,))
     new = requiring('a==1; sys_platform == "win32"', claims=claims)
     assert said(requiring(claims=claims), new) == []
+    old = requiring("demo-core==1.0")
+    new = requiring("demo-core==2.0", version="2.0")
+    assert said(old, new) == []
 
 
 def test_a_requirement_for_one_of_the_promised_pythons_counts() -> None:
@@ -139,12 +137,6 @@ def test_a_requirement_for_one_of_the_promised_pythons_counts() -> None:
     old, new = required("cffi>=1.14"), required('cffi>=2.0; python_full_version >= "3.14"')
     (line,) = said(old, new)
     assert line.startswith("change requirements: cffi: is required as '>=2.0 ; python_full")
-
-
-def test_what_is_pinned_to_its_own_version_is_the_same_in_the_next() -> None:
-    old = requiring("demo-core==1.0")
-    new = requiring("demo-core==2.0", version="2.0")
-    assert said(old, new) == []
 
 
 def test_an_extra_that_is_gone_is_a_break_but_for_developers() -> None:
@@ -176,7 +168,12 @@ def conda(*depends: str, constrains: tuple[str, ...] = ()) -> CondaPackage:
     )
 
 
-def test_constraints_of_conda_that_come_go_and_change() -> None:
+def test_dependencies_and_constraints_of_conda() -> None:
+    assert said(conda("a >=1", "__glibc >=2.17"), conda("a >=2", "__glibc >=2.28", "b")) == [
+        "change conda-dependencies: a: is required as '>=2', previously as '>=1'",
+        "change conda-dependencies: b: is required now",
+    ]
+    assert said(conda("a"), conda("a")) == []
     old = conda(constrains=("a <2", "b <2", "c"))
     assert said(old, conda(constrains=("a <3", "c <1", "d >=1"))) == [
         "info conda-dependencies: 2 packages: are constrained to other versions (a, c)",
@@ -186,14 +183,6 @@ def test_constraints_of_conda_that_come_go_and_change() -> None:
     assert said(conda(constrains=("c",)), conda(constrains=("c <1",))) == [
         "info conda-dependencies: c: is constrained to '<1', previously to any version"
     ]
-
-
-def test_dependencies_of_conda() -> None:
-    assert said(conda("a >=1", "__glibc >=2.17"), conda("a >=2", "__glibc >=2.28", "b")) == [
-        "change conda-dependencies: a: is required as '>=2', previously as '>=1'",
-        "change conda-dependencies: b: is required now",
-    ]
-    assert said(conda("a"), conda("a")) == []
 
 
 def test_headers_and_cmake_packages_of_an_archive() -> None:

@@ -21,6 +21,7 @@ from binary_checks.sources.file import FileSource
 from fixtures.build_conda import TarMember, build_conda
 from fixtures.environments import demand_sandbox, list_sandbox_modes
 from fixtures.package_index import Conduct, PackageIndex, serve_index
+from fixtures.slow import slow
 
 pytest.importorskip("rattler", reason="no py-rattler, which solves and links")
 pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
@@ -164,26 +165,11 @@ def test_a_requirement_that_no_channel_has_is_the_packages_fault(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("needs", ["__cuda >=99", "__glibc >=9.9"])
-def test_a_virtual_package_that_this_host_lacks_is_nobodys_fault(
-    tmp_path: Path, channel: Path, needs: str
-) -> None:
-    with pytest.raises(Unavailable, match=rf"this host does not have {needs}"):
-        install(build(tmp_path, depends=[PYTHON, needs]), channel)
-
-
-@pytest.mark.slow
 def test_a_virtual_package_may_be_stated(
     tmp_path: Path, channel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONDA_OVERRIDE_CUDA", "99.1")
     assert install(build(tmp_path, depends=[PYTHON, "__cuda >=99"]), channel).error == ""
-
-
-@pytest.mark.slow
-def test_a_package_for_another_system_is_not_installed(tmp_path: Path, channel: Path) -> None:
-    with pytest.raises(Unavailable, match=f"it is for win-64, but this host is {host_subdir()}"):
-        install(build(tmp_path, subdir="win-64"), channel)
 
 
 @pytest.mark.slow
@@ -197,10 +183,25 @@ def test_where_there_is_no_python_nothing_is_imported(tmp_path: Path, channel: P
     assert report.error == ""
 
 
-def test_a_damaged_package_is_not_installed(tmp_path: Path, channel: Path) -> None:
-    package = build(tmp_path, path_changes={"../../../out": {"sha256": "0" * 64}})
-    with pytest.raises(Unavailable, match=r"a damaged package is not installed: \.\./"):
-        install(package, channel)
+OUTSIDE = {"../../../out": {"sha256": "0" * 64}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"path_changes": OUTSIDE}, r"a damaged package is not installed: \.\./"),
+        *slow(
+            ({"subdir": "win-64"}, f"it is for win-64, but this host is {host_subdir()}"),
+            ({"depends": [PYTHON, "__cuda >=99"]}, "this host does not have __cuda >=99"),
+            ({"depends": [PYTHON, "__glibc >=9.9"]}, "this host does not have __glibc >=9.9"),
+        ),
+    ],
+)
+def test_what_this_host_cannot_install_is_not_installed(
+    tmp_path: Path, channel: Path, fields: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(Unavailable, match=said):
+        install(build(tmp_path, **fields), channel)
 
 
 @pytest.mark.slow

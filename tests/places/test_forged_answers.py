@@ -91,23 +91,17 @@ def test_an_import_that_closes_the_descriptors_of_others_is_told(environment: Fi
     assert step.detail == "it closed descriptors that it does not own"
 
 
-@pytest.mark.parametrize("name", sorted({*ENDS} - {"closes_all"}))
-def test_no_question_about_cuda_is_answered_by_the_package(
-    environment: FilledPlace, name: str
-) -> None:
-    report = ask_without_gpu(environment, environment.wheel, CudaRequest(module=Code(name)))
-    assert (report.step.outcome, report.answers) == (Ending.EXITED, ())
-
-
 def run_own(environment: FilledPlace, **code: str) -> tuple[SnippetRun, ...]:
     asked = SnippetRequest(code={name: Code(text) for name, text in code.items()})
     return run_snippets(environment, environment.wheel, asked).runs
 
 
 @pytest.mark.parametrize("name", sorted({*ENDS} - {"closes_all"}))
-def test_no_snippet_ends_well_in_the_import_of_a_package_that_ends_it(
+def test_no_question_is_answered_by_a_package_and_no_snippet_ends_well_that_it_ends(
     environment: FilledPlace, name: str
 ) -> None:
+    report = ask_without_gpu(environment, environment.wheel, CudaRequest(module=Code(name)))
+    assert (report.step.outcome, report.answers) == (Ending.EXITED, ())
     (run,) = run_own(environment, it=f"import {name}")
     assert (run.step.outcome, run.step.finished) == (Ending.EXITED, False)
 

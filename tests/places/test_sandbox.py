@@ -181,16 +181,13 @@ def options(argv: tuple[str, ...], name: str) -> list[str]:
     return [argv[index + 1] for index, each in enumerate(argv) if each == name]
 
 
-def test_no_capability_and_no_namespace_of_the_host_is_left() -> None:
+def test_no_capability_no_namespace_and_no_folder_of_users_is_left() -> None:
     argv = confine(("it",), Limits())
     assert options(argv, "--cap-drop") == ["ALL"]
     namespaces = {"--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"}
     assert namespaces | {"--die-with-parent"} <= set(argv)
     assert argv[-2:] == ("--", "it")
     assert "--unshare-net" not in confine(("it",), Limits(network=True))
-
-
-def test_no_folder_of_users_is_seen() -> None:
     argv = confine((), Limits())
     shown = {*options(argv, "--ro-bind"), *options(argv, "--bind"), *options(argv, "--dev-bind")}
     assert shown.isdisjoint({"/", "/home", "/root", "/tmp", "/var", "/run", "/srv", "/mnt"})

@@ -12,17 +12,15 @@ NODE = f"{NAME}::readers-disagree"
 WRONG = {"soname": "our.so", "stack": "ours"}
 
 
-def test_without_the_option_nobody_else_is_asked(pytester: pytest.Pytester, run: Run) -> None:
-    healthy(pytester.path)
-    assert "readers-disagree" not in run(NAME, "--collect-only", "-q").stdout.str()
-
-
-def test_readers_that_agree_pass_and_say_who_was_asked(pytester: pytest.Pytester, run: Run) -> None:
+def test_readers_that_agree_pass_and_say_who_was_asked_and_nobody_is_without_the_option(
+    pytester: pytest.Pytester, run: Run
+) -> None:
     healthy(pytester.path)
     result = run(NAME, "--binary-crosscheck", "-m", "crosscheck", "-rA")
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["*facts of 1 objects read the same in LIEF *, pyelftools *"])
     result.stdout.fnmatch_lines([f"PASSED {NODE}"])
+    assert "readers-disagree" not in run(NAME, "--collect-only", "-q").stdout.str()
 
 
 def test_readers_that_disagree_name_file_fact_library_and_both_answers(

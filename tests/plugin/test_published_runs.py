@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,11 @@ from fixtures.package_index import Conduct, PackageIndex
 from tests.plugin.conftest import NAME, TRY_AGAIN, Run, faulty, healthy
 
 FOR = ("--binary-for", "cp311-manylinux_2_17_x86_64")
+
+
+def find_result(node: str) -> dict[str, Any]:
+    found = json.loads(Path("r.json").read_text())["packages"]
+    return dict(next(each for each in found if each["node"] == node))
 
 
 def test_a_published_package_is_judged_and_named_by_its_index(
@@ -31,11 +37,7 @@ def test_a_published_package_is_judged_and_named_by_its_index(
             f"absolute-search-path: {NAME}: demo/_native*",
         ]
     )
-    (package,) = (
-        each
-        for each in json.loads(Path("r.json").read_text())["packages"]
-        if each["node"] == "demo==1.0"
-    )
+    package = find_result("demo==1.0")
     provenance = package["provenance"]
     assert (package["file_name"], provenance["index"]) == (NAME, index.simple)
     assert provenance["sha256_taken"] == provenance["sha256"] == package["sha256"]
@@ -60,11 +62,7 @@ def test_an_index_that_broke_is_tried_again_later(index: PackageIndex, run: Run)
     result = run("demo==1.0", *FOR, "--binary-report", "json:r.json")
     assert result.ret == TRY_AGAIN
     said = f"{index.simple}demo/: answers 503"
-    (package,) = (
-        each
-        for each in json.loads(Path("r.json").read_text())["packages"]
-        if each["node"] == "demo==1.0"
-    )
+    package = find_result("demo==1.0")
     assert (package["verdict"], {each["reason"] for each in package["entries"]}) == (
         "error",
         {said},
@@ -184,9 +182,8 @@ def large(folder: Path, **changes: object) -> Path:
     return build_wheel(folder, members=members, compression="stored", **changes)  # type: ignore[arg-type]
 
 
-def entries(package: str) -> dict[str, dict[str, object]]:
-    found = json.loads(Path("r.json").read_text())["packages"]
-    return {e["check"]: e for each in found if each["node"] == package for e in each["entries"]}
+def entries(node: str) -> dict[str, dict[str, Any]]:
+    return {each["check"]: each for each in find_result(node)["entries"]}
 
 
 def test_alone_it_downloads_nothing(index: PackageIndex, run: Run, tmp_path: Path) -> None:
@@ -201,7 +198,7 @@ def test_alone_it_downloads_nothing(index: PackageIndex, run: Run, tmp_path: Pat
     outcomes = {name: each["outcome"] for name, each in entries("demo==1.0").items()}
     assert set(outcomes.values()) == {"passed"}
     assert "index-metadata-differs" in outcomes
-    (package,) = json.loads(Path("r.json").read_text())["packages"]
+    package = find_result("demo==1.0")
     known = (package["name"], package["version"], package["size"])
     assert known == ("demo", "1.0", path.stat().st_size)
     assert "sha256" not in package

@@ -123,12 +123,9 @@ def test_one_place_is_asked_for_by_its_items_name(run: Any) -> None:
     assert missing.ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_what_does_not_run_is_judged_once(run: Any) -> None:
+def test_what_does_not_run_is_judged_once_unless_running_answers_it_better(run: Any) -> None:
     result = run(NAME, *PLACES, "-m", "metadata", "-v")
     assert "[image:" not in "".join(line for line in result.outlines if "::" in line)
-
-
-def test_what_running_answers_better_than_reading_is_judged_in_each_place(run: Any) -> None:
     result = run(NAME, *PLACES, "--collect-only", "-q", "-k", "missing-entry-point")
     for place in ("bullseye", "trixie"):
         result.stdout.fnmatch_lines([f"*::missing-entry-point[[]image:{place}[]]"])

@@ -91,16 +91,13 @@ def test_a_long_list_is_matched_by_looking_up() -> None:
     assert len([*find_expired(old, problems, TODAY)]) == 5_000
 
 
-def test_an_expired_entry_says_when_it_expired_and_what_is_still_there() -> None:
+def test_an_expired_entry_says_what_is_still_there_and_matters_no_more_than_that() -> None:
     (found,) = find_expired([known(expires=date(2026, 11, 21))], [ONE, OTHER], TODAY)
     assert found.sentence == (
         "known problem 'issue 7' expired on 2026-11-21, but 2 problems that it accepted remain; "
         "fix the problem, or renew the entry (k.toml[0])"
     )
     assert found.level is Level.ERROR
-
-
-def test_an_expired_entry_matters_no_more_than_its_problems() -> None:
     (found,) = find_expired([known(expires=date(2026, 11, 21))], [OTHER], TODAY)
     assert "1 problem that it accepted remains" in found.sentence
     assert found.level is Level.WARNING
@@ -115,13 +112,10 @@ def test_an_expired_entry_whose_problem_is_gone_is_stale() -> None:
     )
 
 
-def test_a_list_that_is_a_folder_or_gone_is_one_line(tmp_path: Path) -> None:
+def test_a_list_that_is_a_folder_or_gone_or_without_end_is_one_line(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "gone.toml"):
         with pytest.raises(ProfileError, match="known problems k: "):
             load_known_list(path, "k")
-
-
-def test_a_list_without_end_is_not_read_to_it(tmp_path: Path) -> None:
     with (tmp_path / "known.toml").open("wb") as file:
         file.truncate((16 << 20) + 1)
     with pytest.raises(ProfileError, match="more than 16,777,216 bytes"):

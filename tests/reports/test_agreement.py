@@ -163,9 +163,6 @@ def test_a_problem_with_its_own_remedy_has_it_in_every_report_in_place_of_its_ch
     assert "<dt>Fix</dt><dd>compile both with the same <code>_GLIBCXX" in written(html, package)
     assert "**Fix:** f" not in written(markdown, package)
     assert "fix: compile both" in written(github, package)
-
-
-def test_a_check_s_remedy_stands_beside_the_remedies_of_single_problems() -> None:
     special = Problem(path="demo/a.so", sentence="has 1 undefined symbol", fix=OWN_FIX)
     failed = entry("missing-library", "linkage", special, NEEDS)
     text = written(markdown, package_result("dist/demo-1.0.whl", failed))

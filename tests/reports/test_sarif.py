@@ -67,16 +67,13 @@ def test_every_check_is_a_rule_with_its_documentation() -> None:
     assert [rule["helpUri"] for rule in rules] == [find_page(check.id) for check in CHECKS]
 
 
-def test_a_problem_is_a_result_with_the_line_that_the_terminal_shows() -> None:
+def test_a_problem_is_a_result_with_the_line_that_the_terminal_shows_and_its_member() -> None:
     (result,) = report(entry(problems=(OPT,)))["results"]
     assert result["ruleId"] == "a-check"
     assert result["message"]["text"] == "a-check: demo 1.0.whl: demo/a.so: search path /opt/lib"
     (location,) = result["locations"]
     assert location["physicalLocation"]["artifactLocation"]["uri"] == "dist/demo%201.0.whl"
     assert location["logicalLocations"][0]["fullyQualifiedName"] == "demo/a.so"
-
-
-def test_a_problem_of_the_whole_package_names_no_member() -> None:
     (result,) = report(entry(problems=(WHOLE,)))["results"]
     assert "logicalLocations" not in result["locations"][0]
 

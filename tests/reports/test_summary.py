@@ -124,7 +124,7 @@ def test_it_says_for_which_pythons_it_is_and_for_which_it_could_be() -> None:
     ]
 
 
-def test_it_says_the_lowest_tag_and_why_it_is_not_lower() -> None:
+def test_it_says_the_lowest_tag_and_which_library_keeps_it_from_a_lower_one() -> None:
     needs = (NeededVersion(library="libc.so.6", version="GLIBC_2.28"),)
     module = elf_file("demo/a.so", needed=(Dependency(name="libc.so.6"),), symbol_versions=needs)
     package = wheel(objects=(module, replace(module, path="demo/b.so")))
@@ -133,9 +133,6 @@ def test_it_says_the_lowest_tag_and_why_it_is_not_lower() -> None:
     assert under("lowest tag", lines) == [
         "manylinux_2_28_x86_64: GLIBC_2.28 of libc.so.6 in a.so and 1 more"
     ]
-
-
-def test_where_no_tag_is_true_it_says_for_which_library() -> None:
     module = elf_file("demo/a.so", needed=(Dependency(name="libcuda.so.1"),))
     assert under("lowest tag", write_summary(wheel(objects=(module,)))) == [
         "no manylinux tag for x86_64: libcuda.so.1 in a.so; but for that manylinux_2_5_x86_64",
@@ -200,7 +197,7 @@ def test_bundled_libraries_stand_with_their_sizes_the_largest_first() -> None:
     assert found[-1].split() == ["105,000", "all", "14"]
 
 
-def test_it_says_which_cxx_library_and_which_strings_are_used() -> None:
+def test_it_says_which_cxx_library_and_which_strings_or_toolset_are_used() -> None:
     needed = (Dependency(name="libstdc++.so.6"),)
     versions = tuple(
         NeededVersion(library="libstdc++.so.6", version=version)
@@ -212,9 +209,6 @@ def test_it_says_which_cxx_library_and_which_strings_are_used() -> None:
     assert under("C++", write_summary(wheel(objects=(one, other)))) == [
         "libstdc++.so.6, CXXABI_1.3, GLIBCXX_3.4.21, new std::string in 1, old std::string in 1"
     ]
-
-
-def test_of_visual_cpp_it_says_the_toolset() -> None:
     module = pe_file(needed=(Dependency(name="VCRUNTIME140.dll"),), linker_version="14.44")
     assert under("C++", write_summary(wheel(objects=(module,)))) == [
         "VCRUNTIME140.dll, Visual C++ 14.44"

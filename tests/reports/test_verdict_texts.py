@@ -81,14 +81,11 @@ def test_a_verdict_says_what_it_is_based_on(judged: PackageResult, parts: tuple[
     assert describe_verdict(judged, [RUNS]) == parts
 
 
-def test_a_fault_of_many_files_counts_once() -> None:
-    many = tuple(Problem(path=f"{n}.so", sentence="needs libx.so.1") for n in range(77))
-    assert describe_verdict(package(entry(Outcome.FAILED, problems=many)), ())[1] == "1 problem"
-
-
-def test_a_problem_weighs_more_than_something_that_broke() -> None:
+def test_a_problem_weighs_more_than_something_that_broke_and_counts_once_for_many_files() -> None:
     judged = package(entry(Outcome.FAILED, problems=(OPT,)), entry(Outcome.ERROR, reason="no disk"))
     assert judged.fitness is Fitness.UNFIT
+    many = tuple(Problem(path=f"{n}.so", sentence="needs libx.so.1") for n in range(77))
+    assert describe_verdict(package(entry(Outcome.FAILED, problems=many)), ())[1] == "1 problem"
 
 
 def test_what_could_not_run_is_one_gap_with_one_reason() -> None:
