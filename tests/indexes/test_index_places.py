@@ -25,12 +25,7 @@ def test_an_index_that_is_down_is_named_although_others_answer(
     places = IndexPlaces(indexes=(index.simple, "http://127.0.0.1:9/simple"))
     with pytest.raises(GatherError, match=r"^http://127\.0\.0\.1:9/simple/demo/: Connection"):
         ask_us("demo", places)
-
-
-def test_an_index_without_the_project_is_none_that_broke(
-    index: PackageIndex, tmp_path: Path
-) -> None:
-    offer(index, tmp_path, "1.0")
+    # one without the project is none that broke
     places = IndexPlaces(indexes=(f"{index.url}/other", index.simple))
     assert ask_us("demo", places) == name("1.0")
 

@@ -97,7 +97,9 @@ def test_an_answer_that_is_no_json_is_refused(text: str, tmp_path: Path) -> None
         read_configured(tmp_path, Path("/p"))
 
 
-def test_an_answer_elsewhere_is_not_followed(tmp_path: Path) -> None:
+def test_an_answer_elsewhere_is_not_followed_and_without_one_nothing_is_known(
+    tmp_path: Path,
+) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps(TARGET))
     reply = answer(tmp_path)
@@ -105,11 +107,7 @@ def test_an_answer_elsewhere_is_not_followed(tmp_path: Path) -> None:
     (reply / "model.json").write_text(json.dumps(model))
     with pytest.raises(PackageError, match="no such file"):
         read_configured(tmp_path, Path("/p"))
-
-
-def test_without_an_answer_nothing_is_known(tmp_path: Path) -> None:
-    answer(tmp_path)
-    next((tmp_path / BUILD).rglob("index-*.json")).unlink()
+    (reply / "index-1.json").unlink()
     with pytest.raises(PackageError, match="did not answer the query about the project"):
         read_configured(tmp_path, Path("/p"))
 

@@ -476,7 +476,7 @@ def link(place: Answering, *texts: PtxText, **asked: Any) -> PtxLinkReport:
     return link_all(place, PtxRequest(**asked), sample)
 
 
-def test_each_text_is_linked_for_what_it_reaches() -> None:
+def test_each_text_is_linked_for_what_it_reaches_or_for_what_the_profile_names() -> None:
     place = Answering(FOUND, answer(links=done((0, 90), (0, 121), (1, 121))))
     found = link(place, text(), text(architecture="sm_120"), text(architecture="sm_130"))
     assert [row["targets"] for row in place.asked[1]["texts"]] == [("sm_90", "sm_121"), ("sm_121",)]
@@ -487,9 +487,6 @@ def test_each_text_is_linked_for_what_it_reaches() -> None:
     ]
     assert (found.version, found.known) == ("13.5", ("sm_90", "sm_121"))
     assert [each.architecture for each in found.untried] == ["sm_130"]
-
-
-def test_the_profile_may_name_the_targets() -> None:
     place = Answering(FOUND, answer(links=done((0, 121))))
     link(place, text(), targets=("sm_121", "sm_200"))
     assert place.asked[1]["texts"][0]["targets"] == ("sm_121",)

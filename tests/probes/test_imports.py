@@ -123,9 +123,6 @@ def test_a_suffix_alone_makes_no_extension_module() -> None:
     ]
     found = find_extensions(wheel(objects=files), SUFFIXES)
     assert found == ("demo/_lost.abi3.so", "demo/_other.abi3.so")
-
-
-def test_a_wheel_without_extension_modules_has_nothing_to_load() -> None:
     with pytest.raises(NotApplicable, match="no extension module"):
         find_extensions(wheel(objects=[elf_file("demo/libdep.so")]), SUFFIXES)
 
@@ -288,9 +285,6 @@ def import_slowly() -> ImportReport:
 def test_no_import_begins_once_the_time_of_all_is_spent(report: ImportReport) -> None:
     assert len(report.steps) == 10
     assert report.untried == NAMES[10:]
-
-
-def test_the_last_import_leaves_nothing_untried() -> None:
     place = SlowPlace()
     report = import_each(cast("Place", place), NAMES[:10], now=lambda: place.now)
     assert (len(report.steps), report.untried, report.limit) == (10, (), "")

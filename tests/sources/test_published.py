@@ -103,6 +103,8 @@ def test_a_requirement_is_what_a_user_would_get(index: PackageIndex, tmp_path: P
     assert source.read(objects).package.version == "1.0"
     assert source.remote().provenance.sha256_taken == digest(wheel)
     assert source.identity() == f"sha256 {digest(wheel)}"
+    with examine("demo==1.0", target=TARGET) as facts:
+        assert facts.get(Package).name == "demo"
 
 
 def test_metadata_beside_the_file_is_read_and_verified(index: PackageIndex, tmp_path: Path) -> None:
@@ -284,12 +286,6 @@ def test_ranges_are_read_of_what_is_not_fetched(index: PackageIndex, wheel: Path
     index.conduct[f"/files/{NAME}"].ranges = False
     with pytest.raises(Unavailable, match="the server does not support range requests"):
         remote.open()
-
-
-@pytest.mark.usefixtures("wheel")
-def test_the_public_function_takes_them() -> None:
-    with examine("demo==1.0", target=TARGET) as facts:
-        assert facts.get(Package).name == "demo"
 
 
 def test_a_local_run_imports_nothing_of_the_web() -> None:
