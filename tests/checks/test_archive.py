@@ -55,17 +55,18 @@ def test_a_sound_archive_is_quiet() -> None:
     package = wheel(members=[member(), member("demo/", mode=0o40755)])
     checks = (unreadable_member, duplicate_member_name, escaping_member_name, symlink_in_wheel)
     assert [finding for check in checks for finding in check(package)] == []
-
-
-def test_two_members_of_one_name_are_a_problem() -> None:
-    package = wheel(members=[member("demo/a.py", b"1"), member("demo/a.py", b"2")])
-    assert list(duplicate_member_name(package)) == [
-        Problem(path="demo/a.py", sentence="2 members have this name")
+    link = member("demo/b.so", b"a.so", mode=0o120777)
+    assert list(symlink_in_wheel(wheel(members=[link]))) == [
+        Problem(path="demo/b.so", sentence="is a symbolic link")
     ]
 
 
 def test_two_members_that_install_to_one_place_are_a_problem() -> None:
     first, moved = member("demo/a.py", b"1"), "demo-1.0.data/platlib/demo/a.py"
+    twice = wheel(members=[first, member("demo/a.py", b"2")])
+    assert list(duplicate_member_name(twice)) == [
+        Problem(path="demo/a.py", sentence="2 members have this name")
+    ]
     copy = member("demo/a.py", b"2", archive_name=moved)
     assert list(duplicate_member_name(wheel(members=[first, copy]))) == [
         Problem(path=moved, sentence="installs to demo/a.py, as demo/a.py does")
@@ -127,13 +128,6 @@ def test_a_place_outside_of_site_packages_is_no_escape() -> None:
     assert list(escaping_member_name(wheel(members=[script, *no_drives]))) == []
 
 
-def test_a_symbolic_link_is_a_problem() -> None:
-    link = member("demo/b.so", b"a.so", mode=0o120777)
-    assert list(symlink_in_wheel(wheel(members=[link]))) == [
-        Problem(path="demo/b.so", sentence="is a symbolic link")
-    ]
-
-
 def with_rows(*rows: RecordRow) -> Wheel:
     """A wheel of one member, with these rows in place of the member's."""
     right = wheel(members=[member()]).record
@@ -171,9 +165,6 @@ def test_a_row_without_a_file_and_a_file_without_a_row_are_problems() -> None:
             path="demo/__init__.py", sentence="the archive has it, but RECORD does not list it"
         ),
     ]
-
-
-def test_a_row_that_stands_twice_is_a_warning() -> None:
     row = record_row(member())
     assert list(record_is_wrong(with_rows(row, row))) == [
         Problem(path="demo/__init__.py", sentence="RECORD lists it 2 times", level=Level.WARNING)

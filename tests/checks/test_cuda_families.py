@@ -124,15 +124,11 @@ def test_what_a_required_wheel_may_have_is_not_inspected_in_one_line() -> None:
     assert "nvidia-cuda-nvrtc may have" in member.sentence
 
 
-def test_another_library_of_the_vendor_brings_no_member() -> None:
-    """nvidia-cudnn-cu13 requires nvidia-cublas, and has all of cuDNN itself."""
+def test_another_library_of_the_vendor_brings_no_member_but_perhaps_another_family() -> None:
+    """nvidia-cudnn-cu13 requires nvidia-cublas, and that nvidia-cuda-nvrtc."""
     label = "nvidia_cudnn_cu13-9.26.0-py3-none-manylinux_2_17_x86_64.whl"
     assert only(Problem, judge(*cudnn("heuristic"), label=label, requires=("nvidia-cublas",)))
     assert only(NotInspected, judge(*cudnn("heuristic"), label=label, requires=("torch",)))
-
-
-def test_a_library_of_another_family_may_come_with_what_a_requirement_requires() -> None:
-    """nvidia-cudnn-cu13 requires nvidia-cublas, and that nvidia-cuda-nvrtc."""
     engines = opener("demo/lib/libcudnn_engines_precompiled.so.9", "libnvrtc.so.13")
     assert only(Note, judge(engines, requires=("nvidia-cublas",)))
     assert only(Problem, judge(engines)).level is Level.WARNING
@@ -165,10 +161,12 @@ def test_a_part_that_few_call_is_a_warning() -> None:
     assert judge(*cudnn(folder="demo/lib")) == []
 
 
-def test_cudnn_for_compilation_at_run_time_is_whole() -> None:
+def test_cudnn_for_compilation_is_whole_and_a_module_called_like_a_library_is_none() -> None:
     """nvidia-cudnn-jit-cu13 has three libraries, whose strings are those of the others."""
     parts = ("adv", "cnn", "ops", "engines_precompiled", "heuristic")
     assert judge(*cudnn(*parts, folder="nvidia/cudnn_jit/lib")) == []
+    with pytest.raises(NotApplicable):
+        judge(opener("cuda/bindings/nvrtc.abi3.so", "libnvrtc-builtins.so.13.2"))
 
 
 def test_the_entrance_alone_counts_on_what_users_installed() -> None:
@@ -218,12 +216,6 @@ def test_strings_that_were_not_all_searched_are_said() -> None:
 )
 def test_a_stem_is_what_versions_and_repair_tools_leave(name: str, stem: str) -> None:
     assert stem_of(name) == stem
-
-
-def test_a_module_that_is_called_like_the_library_is_none_of_it() -> None:
-    module = opener("cuda/bindings/nvrtc.abi3.so", "libnvrtc-builtins.so.13.2")
-    with pytest.raises(NotApplicable):
-        judge(module)
 
 
 def test_a_sentence_names_the_first_eight_libraries() -> None:

@@ -82,6 +82,9 @@ def test_editable_wheel_fires(files: PathFiles, sentence: str) -> None:
 )
 def test_editable_wheel_is_quiet_about_other_path_files(files: PathFiles) -> None:
     assert list(editable_wheel(DEMO, files)) == []
+    for judged in (editable_wheel(DEMO, PathFiles()), failing_path_file(DEMO, PathFiles(), None)):
+        with pytest.raises(NotApplicable, match=r"no \.pth file"):
+            list(judged)
 
 
 def test_a_promised_module_that_an_editable_wheel_lacks_has_the_same_cause() -> None:
@@ -115,13 +118,6 @@ def test_modules_that_users_have_are_quiet_and_those_a_requirement_may_have_a_ga
 def wheel_requiring(name: str) -> Wheel:
     metadata = (("Name", "demo"), ("Version", "1.0"), ("Requires-Dist", name))
     return wheel(members=(member("demo/__init__.py"),), metadata=metadata)
-
-
-def test_wheels_without_path_files_are_not_judged() -> None:
-    with pytest.raises(NotApplicable, match=r"no \.pth file"):
-        list(editable_wheel(DEMO, PathFiles()))
-    with pytest.raises(NotApplicable, match=r"no \.pth file"):
-        list(failing_path_file(DEMO, PathFiles(), None))
 
 
 @pytest.mark.parametrize(

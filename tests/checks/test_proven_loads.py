@@ -65,10 +65,6 @@ def stranded() -> Wheel:
     return wheel(objects=(extension("libhelper.so.1"), library(HELPER, name="libhelper.so.1")))
 
 
-def test_what_a_process_had_loaded_together_is_only_noted() -> None:
-    assert judge(stranded(), (EXTENSION, HELPER)) == [FOUND]
-
-
 @pytest.mark.parametrize(
     "processes",
     [
@@ -81,6 +77,7 @@ def test_without_such_a_process_the_need_stays_a_problem(
     processes: tuple[tuple[str, ...], ...],
 ) -> None:
     assert only(Problem, judge(stranded(), *processes)).level is Level.ERROR
+    assert judge(stranded(), *processes, (EXTENSION, HELPER)) == [FOUND]
 
 
 def test_only_needs_that_the_layout_can_meet_are_in_doubt() -> None:

@@ -124,18 +124,13 @@ def test_a_debug_runtime_next_to_the_library_is_a_warning() -> None:
     assert problem.sentence.startswith("needs ucrtbased.dll of the debug runtime, which only")
 
 
-def test_a_debug_build_that_nobody_reaches_is_a_warning() -> None:
-    library = pe_file("demo/bin/libc++.dll", needed=_needs("MSVCP140D.dll"))
+def test_a_debug_build_that_nobody_reaches_is_a_warning_and_a_profile_may_allow_it() -> None:
+    library = pe_file("demo/bin/libc++.dll", needed=_needs("MSVCP140D.dll", "ucrtbased.dll"))
     unreached = DispensableObject(path=library.path, reason="no import of the package reaches it")
-    linkage = Linkage(target="", dispensable=(unreached,))
-    problem = only(Problem, windows.debug_runtime(library, _wheel(library), linkage))
-    assert problem.level is Level.WARNING
-
-
-def test_a_profile_may_allow_the_debug_runtime() -> None:
-    library = pe_file(needed=_needs("VCRUNTIME140D.dll", "ucrtbased.dll"))
-    allowed = ("ucrtbased.dll", "vcruntime140d.dll")
-    assert list(windows.debug_runtime(library, wheel(), Linkage(target=""), allowed=allowed)) == []
+    linkage, package = Linkage(target="", dispensable=(unreached,)), _wheel(library)
+    assert only(Problem, windows.debug_runtime(library, package, linkage)).level is Level.WARNING
+    allowed = ("ucrtbased.dll", "msvcp140d.dll")
+    assert list(windows.debug_runtime(library, package, linkage, allowed=allowed)) == []
 
 
 def test_a_runtime_that_a_requirement_opens_is_a_warning() -> None:
