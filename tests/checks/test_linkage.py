@@ -78,10 +78,11 @@ def test_a_need_that_only_some_systems_meet_is_told_apart(how: dict[str, str], w
     assert words in other
 
 
-def test_a_library_that_no_given_wheel_brings_either_is_missing() -> None:
+def test_a_library_that_no_given_or_required_wheel_brings_either_is_missing() -> None:
     assert "neither the package, nor a given wheel, nor manylinux_2_17_x86_64 provides" in lack(
         linkage(given=("numpy",))
     )
+    assert lack(linkage("numpy", searched=("demo.libs", "lib")))
 
 
 def test_a_file_without_a_search_path_is_told_apart_from_one_whose_path_leads_away() -> None:
@@ -127,10 +128,6 @@ def test_a_given_wheel_of_another_version_is_told() -> None:
             "give --binary-with a version that fits"
         )
     ]
-
-
-def test_a_requirement_that_cannot_have_the_library_excuses_nothing() -> None:
-    assert lack(linkage("numpy", searched=("demo.libs", "lib")))
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,8 @@ def test_what_can_be_loaded_passes(judge: Judge) -> None:
     }
     members["demo/sub/inner.py"] = ""  # which only plugins may leave to others to import
     plugins = "[demo.plugins]\na = demo.cli\nb = demo.cli:main [extra]\nc = demo.cli.Tool\n"
-    plugins += "d = demo:sub.inner\n"
+    plugins += "d = demo:sub.inner\n[demo.manifest]\na = demo:a.yaml\n"
+    members["demo/a.yaml"] = "a: 1\n"  # an entry point may name a file
     (not_called,) = judge(points + plugins, members)
     assert "c3 = json.decoder:scanner: it is not callable" in not_called.sentence
 
@@ -192,10 +193,6 @@ def test_the_environment_is_asked_for_what_is_required(load: Load) -> None:
     place, _ = load(commands("demo:main"), {})
     point = EntryPoint(group="console_scripts", name="c", module="demo", attribute="main")
     assert load_each(place, [point], ["demo", "demo-of-nobody"]).lacking == ("demo-of-nobody",)
-
-
-def test_an_entry_point_may_name_a_file(judge: Judge) -> None:
-    assert judge("[demo.manifest]\na = demo:a.yaml\n", {"demo/a.yaml": "a: 1\n"}) == []
 
 
 def test_what_another_host_may_spare_users_is_a_warning(judge: Judge) -> None:

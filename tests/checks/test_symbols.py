@@ -100,10 +100,12 @@ def test_a_version_above_the_tag_is_told_with_symbols_and_the_lowest_true_tag() 
     ]
 
 
-def test_versions_are_compared_as_numbers() -> None:
+def test_versions_are_compared_as_numbers_where_the_loader_insists_on_them() -> None:
     assert judge(need("GLIBC_2.5"), need("GLIBC_2.17")) == []
     assert len(judge(need("GLIBC_2.18"))) == 1
     assert len(judge(need("GLIBC_" + "9" * 5000))) == 1
+    assert judge(need("GLIBC_2.34", weak=True)) == []
+    assert judge(need("GLIBCXX_3.4.30", of="libstdc++.so.6")) == []  # the library is bundled
 
 
 def test_objects_that_need_different_tags_are_one_fault_with_the_tag_that_fits_all() -> None:
@@ -142,11 +144,6 @@ def test_a_part_of_glibc_does_not_hide_the_object_that_needs_a_newer_glibc() -> 
     found = [f for item in (part, own) for f in version_newer_than_tag(item, linkage, on, lowest)]
     groups = group_problems(each for each in found if isinstance(each, Problem))
     assert [group.first.path for group in groups] == ["demo/libresolv.so.2", "demo/a.so"]
-
-
-def test_versions_of_a_bundled_library_and_those_the_loader_does_not_insist_on_are_fine() -> None:
-    assert judge(need("GLIBCXX_3.4.30", of="libstdc++.so.6")) == []
-    assert judge(need("GLIBC_2.34", weak=True)) == []
 
 
 def test_a_plain_linux_tag_promises_no_version() -> None:
