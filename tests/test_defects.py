@@ -20,26 +20,16 @@ def test_there_are_many_in_every_area() -> None:
     assert counts.keys() == {*AREAS}
 
 
-def test_each_has_a_name_of_its_own_and_says_what_users_see() -> None:
+def test_each_has_a_name_says_what_users_see_and_can_be_made_of_a_wheel_of_the_sweep() -> None:
     names = Counter(defect.name for defect in DEFECTS)
+    known = {check.id for check in find_checks()} | {UNREADABLE}
+    small = tuple(defect for defect in DEFECTS if not defect.large)
 
     assert [name for name, count in names.items() if count > 1] == []
     assert [defect.name for defect in DEFECTS if not defect.users] == []
-
-
-def test_each_names_a_check() -> None:
-    known = {check.id for check in find_checks()} | {UNREADABLE}
-
     assert [defect.name for defect in DEFECTS if defect.check not in known] == []
-
-
-def test_each_starts_from_a_wheel_of_the_sweep() -> None:
-    small = tuple(defect for defect in DEFECTS if not defect.large)
-    assert wheels_of(small) <= {wheel.file for wheel in read_list()}
-
-
-def test_each_is_made_by_functions_that_are_there() -> None:
     assert all(callable(edit.function) for defect in DEFECTS for edit in defect.edits)
+    assert wheels_of(small) <= {wheel.file for wheel in read_list()}
 
 
 def test_the_page_shows_the_faults_of_someone_who_had_not_read_the_checks() -> None:

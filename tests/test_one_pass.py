@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,55 +40,43 @@ CUDA = build_elf(
 DLL_CODE = "import os\nos.add_dll_directory(os.path.dirname(__file__))"
 
 
-def native(folder: Path) -> Path:
-    return build_wheel(folder, members={**CODE, **NATIVE}, entry_points=POINTS)
+WHEELS: dict[str, dict[str, Any]] = {
+    "native": {"members": {**CODE, **NATIVE}, "entry_points": POINTS},
+    "without entry points": {"members": {**CODE, **NATIVE}},
+    "for Windows": {
+        "members": {**CODE, "demo/__init__.py": DLL_CODE, "demo/x.dll": b"MZ"},
+        "tags": ("cp311-cp311-win_amd64",),
+    },
+    "cuda": {"members": {**CODE, **NATIVE, "demo/libgpu.so": CUDA}},
+    "pure": {"members": CODE, "tags": ("py3-none-any",), "entry_points": POINTS},
+}
+SITE = "lib/python3.11/site-packages/demo"
+LIBRARY = build_elf(soname="libdemo.so.1", needed=("libfar.so.1",))
+CONDA: dict[str, dict[str, Any]] = {
+    "conda": {"members": {"lib/libdemo.so.1": LIBRARY, f"{SITE}/__init__.py": LOADING}},
+    "conda for Windows": {
+        "members": {"Lib/site-packages/demo/__init__.py": DLL_CODE},
+        "subdir": "win-64",
+    },
+}
 
 
-def without_entry_points(folder: Path) -> Path:
-    return build_wheel(folder, members={**CODE, **NATIVE})
-
-
-def for_windows(folder: Path) -> Path:
-    members = {**CODE, "demo/__init__.py": DLL_CODE, "demo/x.dll": b"MZ"}
-    return build_wheel(folder, members=members, tags=("cp311-cp311-win_amd64",))
-
-
-def cuda(folder: Path) -> Path:
-    return build_wheel(folder, members={**CODE, **NATIVE, "demo/libgpu.so": CUDA})
-
-
-def pure(folder: Path) -> Path:
-    return build_wheel(folder, members=CODE, tags=("py3-none-any",), entry_points=POINTS)
-
-
-def conda(folder: Path) -> Path:
-    pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
-    library = build_elf(soname="libdemo.so.1", needed=("libfar.so.1",))
-    site = "lib/python3.11/site-packages/demo"
-    members = {"lib/libdemo.so.1": library, f"{site}/__init__.py": LOADING}
-    return build_conda(folder, members=members)
-
-
-def conda_for_windows(folder: Path) -> Path:
-    pytest.importorskip("zstandard", reason="no zstandard, which reads .conda before Python 3.14")
-    members = {"Lib/site-packages/demo/__init__.py": DLL_CODE}
-    return build_conda(folder, members=members, subdir="win-64")
-
-
-@pytest.mark.parametrize(
-    "build", [native, without_entry_points, for_windows, cuda, pure, conda, conda_for_windows]
-)
+@pytest.mark.parametrize("name", [*WHEELS, *CONDA])
 def test_all_default_checks_open_the_package_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Callable[[Path], Path]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    path = build(tmp_path)
+    if name in CONDA:
+        pytest.importorskip("zstandard", reason="no zstandard: reads .conda before Python 3.14")
+        path = build_conda(tmp_path, **CONDA[name])
+    else:
+        path = build_wheel(tmp_path, **WHEELS[name])
     opened: list[Path] = []
     usual = os.open
 
-    def watch(name: Any, *more: Any, **options: Any) -> int:
-        if isinstance(name, (str, Path)) and Path(name) == path:
+    def watch(file: Any, *more: Any, **options: Any) -> int:
+        if isinstance(file, (str, Path)) and Path(file) == path:
             opened.append(path)
-        return usual(name, *more, **options)
+        return usual(file, *more, **options)
 
     monkeypatch.setattr(os, "open", watch)
     with examine(path) as examination:
@@ -119,6 +106,6 @@ def test_so_do_collecting_and_running_them_in_one_process(pytester: pytest.Pytes
     pytester.makepyfile(counting=COUNTING)
     pytester.syspathinsert()
     result = pytester.runpytest_subprocess(
-        "-p", "counting", "--binary-static", native(pytester.path)
+        "-p", "counting", "--binary-static", build_wheel(pytester.path, **WHEELS["native"])
     )
     result.stdout.fnmatch_lines(["opened 1 times"])

@@ -109,24 +109,30 @@ def test_what_no_attempt_says_is_refused(changed: dict[str, Any], reason: str) -
         read_attempt(json.dumps(row).encode(), "a.json")
 
 
-def test_a_plan_has_each_cell_once() -> None:
-    twice = replace(PLAN, cells=(PLAN.cells[0], PLAN.cells[0]))
-    with pytest.raises(RecordError, match=r"cells: 'numpy-linux-3\.12' is listed twice"):
-        read_plan(write_plan(twice), "plan.json")
+def change_id(name: str) -> NightPlan:
+    return replace(PLAN, cells=(replace(PLAN.cells[0], cell=replace(CELL, id=name)),))
 
 
-@pytest.mark.parametrize("path", ["../x.toml", "/etc/x.toml", "a//x", "C:x", "a\\b", "", "a/./b"])
-def test_no_file_of_a_plan_leads_out_of_the_folder_that_it_is_written_to(path: str) -> None:
-    content = write_plan(replace(PLAN, profiles={path: "d" * 64}))
-    with pytest.raises(RecordError, match="is not a relative path below a folder"):
-        read_plan(content, "plan.json")
-
-
-@pytest.mark.parametrize("name", ["../x", "a/b", "", ".x", "a b", "a\x1b[31m"])
-def test_no_id_of_a_cell_names_a_file_elsewhere(name: str) -> None:
-    cells = (replace(PLAN.cells[0], cell=replace(CELL, id=name)),)
-    with pytest.raises(RecordError, match="is not a valid cell id"):
-        read_plan(write_plan(replace(PLAN, cells=cells)), "plan.json")
+@pytest.mark.parametrize(
+    ("plan", "reason"),
+    [
+        *(
+            (replace(PLAN, profiles={path: "d" * 64}), "is not a relative path below a folder")
+            for path in ("../x.toml", "/etc/x.toml", "a//x", "C:x", "a\\b", "", "a/./b")
+        ),
+        *(
+            (change_id(name), "is not a valid cell id")
+            for name in ("../x", "a/b", "", ".x", "a b", "a\x1b[31m")
+        ),
+        (
+            replace(PLAN, cells=(PLAN.cells[0], PLAN.cells[0])),
+            r"cells: 'numpy-linux-3\.12' is listed twice",
+        ),
+    ],
+)
+def test_a_plan_names_no_file_elsewhere_and_each_cell_once(plan: NightPlan, reason: str) -> None:
+    with pytest.raises(RecordError, match=reason):
+        read_plan(write_plan(plan), "plan.json")
 
 
 def test_a_document_without_end_is_refused_before_it_is_parsed() -> None:

@@ -91,33 +91,25 @@ def test_what_matched_nothing_for_five_nights_and_what_expired_goes_as_the_page_
     assert UNMATCHED not in notes
 
 
-def test_in_a_store_without_closed_nights_only_dates_decide(
-    nights: Nights, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "known.toml"
-    path.write_text(listed(nights))
-    open_store(str(tmp_path / "store"), make=True)
-    assert expire(path, "--store", str(tmp_path / "store")) == 0
-    printed = capfd.readouterr()
-    left = read_known_list(printed.out.encode(), "printed").entries
-    assert [each.match for each in left] == ["libfoo", "libbar", "libqux"]
-    assert "no night is closed, so only dates decide" in printed.err
-
-
-def test_without_a_store_only_what_expired_goes_and_the_file_is_replaced_whole(
+def test_without_closed_nights_only_dates_decide_and_the_file_is_replaced_whole(
     nights: Nights, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path, link = tmp_path / "known.toml", tmp_path / "link.toml"
     path.write_text(listed(nights))
     path.chmod(0o640)
     link.symlink_to(path)
+    store = open_store(str(tmp_path / "store"), make=True)
+    assert expire(path, "--store", store.url) == 0
+    printed = capfd.readouterr()
+    assert "no night is closed, so only dates decide" in printed.err
     assert expire(link, "--write") == 0
     assert capfd.readouterr().out == ""
+    assert path.read_text() == printed.out
     left = read_known_list(path.read_bytes(), "k").entries
     assert [each.match for each in left] == ["libfoo", "libbar", "libqux"]
     assert path.stat().st_mode & 0o777 == 0o640
     assert link.is_symlink()
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["known.toml", "link.toml"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["known.toml", "link.toml", "store"]
 
 
 def test_lint_says_a_line_for_each_fault_and_nothing_amiss_for_none(

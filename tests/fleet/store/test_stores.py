@@ -138,6 +138,8 @@ def test_a_name_that_leads_elsewhere_is_refused(store: Store, name: str) -> None
         lambda: store.create(name, b""),
         lambda: store.read(name),
         lambda: store.delete(name),
+        lambda: store.replace(f"simple/{name}", b""),
+        lambda: store.repeat(f"conda/{name}", "store.json"),
         stored,
     ]
     for ask in asked:
@@ -200,14 +202,6 @@ def test_nothing_but_an_index_is_ever_replaced(store: Store, name: str) -> None:
     with pytest.raises(StoreError, match="objects of this name are never replaced"):
         store.repeat(name, "store.json")
     assert store.read(name) == before
-
-
-@pytest.mark.parametrize("name", ["simple/../store.json", "simple//a", "conda/.a", "simple/a\n"])
-def test_a_name_that_leads_out_of_an_index_is_refused(store: Store, name: str) -> None:
-    with pytest.raises(StoreError, match="not a valid name in a store"):
-        store.replace(name, b"")
-    with pytest.raises(StoreError, match="not a valid name in a store"):
-        store.repeat(name, "store.json")
 
 
 def test_readers_of_an_index_never_see_half_of_it(store: Store) -> None:
