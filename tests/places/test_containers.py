@@ -67,15 +67,6 @@ def test_an_image_that_is_not_here_is_pulled(programs: Path) -> None:
     assert found == PulledImage(id="1a" * 32, pinned=fake_engine.PINNED)
 
 
-def test_an_image_that_cannot_be_pulled_is_named_by_the_engine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = fake_engine.install(tmp_path, refuses="pull")
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    with pytest.raises(GatherError, match="podman: Error: it was refused"):
-        find_image(find_engine(), "localhost/other")
-
-
 @pytest.mark.parametrize(
     ("text", "reference", "pinned"),
     [
@@ -146,15 +137,6 @@ def test_a_container_that_should_have_a_gpu_and_has_none_is_the_host_s_fault(
     engine = ContainerEngine(name=name, program=str(folder / "podman"))
     with pytest.raises(GatherError, match=f"{name} shows no GPU in the container; .*{recipe}"):
         Container(engine, PulledImage(id="image"), Limits(gpu=True))
-
-
-def test_a_container_that_does_not_start_says_why(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = fake_engine.install(tmp_path, refuses="run")
-    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
-    with pytest.raises(GatherError, match="podman starts no container: Error: it was refused"):
-        Container(find_engine(), PulledImage(id="image"), Limits())
 
 
 @pytest.mark.parametrize(

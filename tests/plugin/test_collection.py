@@ -84,18 +84,6 @@ def test_the_profile_may_say_that_there_are_objects(pytester: pytest.Pytester, r
     assert result.parseoutcomes()["deselected"] > 0  # what runs the package
 
 
-@pytest.mark.parametrize("name", ["missing-1.0-py3-none-any.whl", "notes.bin"])
-def test_what_is_no_package_is_a_usage_error(
-    pytester: pytest.Pytester, run: Run, name: str
-) -> None:
-    (pytester.path / "notes.bin").write_text("nothing")
-    result = run(name)
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    errors = [line for line in result.errlines if line.startswith("ERROR")]
-    assert len(errors) == 1
-    assert name in errors[0]
-
-
 def test_without_packages_the_plugin_is_silent(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile("def test_own(): pass")
     result = run(static=False)

@@ -156,6 +156,7 @@ def test_inspect_says_the_lowest_tag_what_is_needed_and_what_is_bundled(
         ([], "the following arguments are required: PACKAGE"),
         (["gone.whl"], "gone.whl: no such file"),
         (["PACKAGE", "--with", "gone"], "gone: no such file"),
+        (["PACKAGE", "--binary-with", "gone"], "gone: no such file"),
         (["PACKAGE", "--profile", "gone.toml"], "profile gone.toml: No such file"),
     ],
 )

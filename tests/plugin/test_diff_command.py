@@ -13,7 +13,6 @@ from binary_checks.command import main
 from binary_checks.documents.facts import WRITER, write_facts
 from binary_checks.model import Linkage, Package, Symbol, Symbols
 from fixtures.build_elf import ElfSymbol, build_elf
-from fixtures.build_wheel import Entry
 from fixtures.values import elf_file, member, symbols, wheel
 from tests.plugin.conftest import command, healthy
 
@@ -64,14 +63,6 @@ def test_the_same_build_passes(tmp_path: Path, capsys: pytest.CaptureFixture[str
     path = healthy(tmp_path)
     assert diff(path, path, "--fail-on", "change") == 0
     assert capsys.readouterr().out == f"{path.name} -> {path.name}: no difference\n"
-
-
-def test_two_packages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "new").mkdir()
-    old = healthy(tmp_path, extra_entries=[Entry("demo/old.py")])
-    new = healthy(tmp_path / "new")
-    assert diff(old, new, "--fail-on", "break") == 1
-    assert "break: import-names: demo.old: cannot be imported any more" in capsys.readouterr().out
 
 
 def test_a_newer_version_as_the_old_build_is_doubted_beside_the_comparison(

@@ -79,18 +79,17 @@ def test_it_is_collected_and_nothing_else(
     assert re.search(line, result.stdout.str())
 
 
-@pytest.mark.parametrize("beside", [[], ["test_own.py"]], ids=["alone", "with a test"])
-def test_a_conftest_that_is_installed_never_runs(
-    pytester: pytest.Pytester, run: Run, prefix: Path, python: list[str], beside: list[str]
+def test_a_conftest_that_is_installed_never_runs_beside_a_test(
+    pytester: pytest.Pytester, run: Run, prefix: Path, python: list[str]
 ) -> None:
     mark = pytester.path / "mark"
     code = f"open({str(mark)!r}, 'w').close()\n"
     pytester.makepyfile(test_own="def test_own(): pass")
     members = {"demo/__init__.py": "", "demo/conftest.py": code, "conftest.py": code}
     install_by_hand(healthy(pytester.path, members=members), prefix)
-    result = run("--binary-installed", "demo", *python, *beside, "-v")
+    result = run("--binary-installed", "demo", *python, "test_own.py", "-v")
     assert "installed:demo::unreadable-member PASSED" in result.stdout.str()
-    assert ("test_own PASSED" in result.stdout.str()) == bool(beside)
+    assert "test_own PASSED" in result.stdout.str()
     assert not mark.exists()
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from fixtures.build_elf import ElfSymbol, build_elf
-from fixtures.build_wheel import build_wheel
 from tests.plugin.conftest import Run, command, faulty
 
 EXTENSION = "_native.cpython-311-x86_64-linux-gnu.so"
@@ -83,12 +82,6 @@ def test_a_folder_that_is_not_there_or_has_no_objects_is_the_users_mistake(tmp_p
     )
     assert "folder:: name a folder after the colon: " in judge(tmp_path, "folder:").stderr
     assert judge(tmp_path, "empty").returncode == 4
-
-
-def test_a_folder_of_wheels_is_none_of_these(tmp_path: Path) -> None:
-    (tmp_path / "dist").mkdir()
-    build_wheel(tmp_path / "dist", members={"demo/__init__.py": ""})
-    assert "a folder; name its packages: dist/*.whl" in judge(tmp_path, "dist").stderr
 
 
 def test_the_interpreter_of_an_environment_may_need_its_own_library(tmp_path: Path) -> None:

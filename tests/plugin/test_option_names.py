@@ -92,14 +92,6 @@ def test_our_command_refuses_by_the_short_name(
         assert capfd.readouterr().err.startswith(f"binary-checks: {said}")
 
 
-@pytest.mark.usefixtures("here")
-def test_a_subcommand_takes_either_name(capsys: pytest.CaptureFixture[str]) -> None:
-    for option in ("--with", "--binary-with"):
-        assert main(["inspect", NAME, option, "gone.whl"]) == 4
-    first, second = capsys.readouterr().err.splitlines()
-    assert first == second == "binary-checks: gone.whl: no such file"
-
-
 def test_both_helps_name_the_options_as_they_are_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help-pytest"]) == 0
     lines = capsys.readouterr().out.splitlines()

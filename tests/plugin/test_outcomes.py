@@ -55,19 +55,6 @@ def test_the_short_summary_names_a_bug_of_ours(
     assert f"error: {broke} (my_checks)" in result.outlines
 
 
-def test_a_waiver_of_a_check_that_did_not_run_is_not_stale(
-    pytester: pytest.Pytester, run: Run
-) -> None:
-    pytester.makepyprojecttoml(
-        """
-        [[tool.binary_checks.known_problems]]
-        check = "import-fails"
-        reason = "needs a display"
-        """
-    )
-    assert run(healthy(pytester.path)).ret == pytest.ExitCode.OK
-
-
 def test_what_could_not_be_inspected_is_a_skip_that_names_the_package(
     pytester: pytest.Pytester, run: Run
 ) -> None:
@@ -76,12 +63,6 @@ def test_what_could_not_be_inspected_is_a_skip_that_names_the_package(
     result = run(healthy(pytester.path), "-k", "blind", "-rs", "--junitxml=report.xml")
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] demo-1.0-*.whl:1: not inspected: no light"])
     assert "items.py" not in (pytester.path / "report.xml").read_text()
-
-
-def test_junit_is_not_green_when_nothing_was_verified(pytester: pytest.Pytester, run: Run) -> None:
-    run(healthy(pytester.path), "-k", "no_such_check", "--junitxml=report.xml")
-    (failure,) = ElementTree.parse(pytester.path / "report.xml").iter("failure")
-    assert "nothing was verified" in (failure.get("message") or "")
 
 
 def test_what_another_plugin_interrupts_is_an_error_of_that_item(

@@ -69,12 +69,6 @@ def test_an_index_that_broke_is_tried_again_later(index: PackageIndex, run: Run)
     )
 
 
-@pytest.mark.slow
-def test_a_url_that_broke_is_tried_again_later(index: PackageIndex, run: Run) -> None:
-    index.conduct[f"/{NAME}"] = Conduct(failures=[500] * 9)
-    assert run(f"{index.url}/{NAME}").ret == TRY_AGAIN
-
-
 def test_a_download_that_broke_is_no_fault_of_the_package(
     index: PackageIndex, run: Run, tmp_path: Path
 ) -> None:
