@@ -23,11 +23,8 @@ SHOWN = re.findall(
 CHECK, TESTS = "binary_checks/checks/linkage/needed_twice.py", "tests/checks/test_needed_twice.py"
 
 
-def test_contributing_names_the_file_of_its_example() -> None:
+def test_its_check_is_declared_as_ours_are_in_the_file_that_it_names() -> None:
     assert f"`{CHECK}`" in (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-
-
-def test_its_check_is_declared_as_ours_are() -> None:
     declaration, _ = SHOWN
     names = {"__name__": CHECK.removesuffix(".py").replace("/", ".")}
     exec(declaration, names)

@@ -85,14 +85,13 @@ def test_the_index_of_the_site_lists_every_page() -> None:
     assert listed == pages - others
 
 
-def test_the_metadata_names_the_site_that_reports_name() -> None:
+def test_the_metadata_names_the_site_that_reports_name_and_its_links_are_absolute(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its readme is what hatchling makes of it when it builds, without hatchling."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     assert settings["project"]["urls"]["Documentation"] == DOCUMENTATION
     assert settings["tool"]["hatch"]["metadata"]["hooks"]["custom"]["site"] == DOCUMENTATION
-
-
-def test_every_link_of_the_description_on_pypi_is_absolute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What hatchling runs when it builds, without hatchling."""
     interface = types.ModuleType("interface")
     hook = type("Hook", (), {"root": ROOT, "config": {"site": DOCUMENTATION}})
     vars(interface)["MetadataHookInterface"] = hook

@@ -215,15 +215,14 @@ def test_readers_of_an_index_never_see_half_of_it(store: Store) -> None:
     assert store.read("simple/a/index.html") in contents
 
 
-def test_all_the_same_store_is_opened_again(store: Store, url: str) -> None:
+def test_the_same_store_is_opened_again_and_none_is_not_an_empty_one(
+    store: Store, url: str
+) -> None:
     store.create("facts/aa/aa", b"a")
     assert open_store(url).read("facts/aa/aa") == b"a"
     assert open_store(url, make=True).read("facts/aa/aa") == b"a"
-
-
-def test_a_url_that_holds_no_store_is_not_an_empty_one(url: str) -> None:
     with pytest.raises(StoreError, match=r"not a store: it has no store\.json"):
-        open_store(url)
+        open_store(f"{url}/elsewhere")
 
 
 @pytest.mark.slow

@@ -40,11 +40,13 @@ def test_the_last_conclusion_decides(states: list[str], end: str) -> None:
     assert final_state(planned(), attempts).state.value == end
 
 
-@pytest.mark.parametrize("later", ["infra", "lost"])
-def test_a_failure_is_not_undone_by_a_retry_without_a_result(later: str) -> None:
-    attempts = [attempt("failed", cause="check"), attempt(later, 2, cause="network")]
-    end = final_state(planned(), attempts)
-    assert (end.state, end.cause) == (CellState.FAILED, "check")
+def test_a_failure_is_not_undone_by_a_retry_without_a_result_and_flaky_says_why_it_failed() -> None:
+    failed, passed = attempt("failed", cause="check", reason="it hung"), attempt("passed", 2)
+    for later in ("infra", "lost"):
+        end = final_state(planned(), [failed, attempt(later, 2, cause="network")])
+        assert (end.state, end.cause) == (CellState.FAILED, "check")
+    end = final_state(planned(), [failed, passed])
+    assert (end.reason, end.last) == ("it hung", {CPU: passed})
 
 
 def test_attempts_count_once_and_in_the_order_of_their_numbers() -> None:
@@ -58,13 +60,6 @@ def test_the_plan_stands_whatever_was_run(state: str) -> None:
     plan = planned(state=CellState(state), reason="nothing is published")
     end = final_state(plan, [attempt("passed")])
     assert (end.state.value, end.reason, end.attempts) == (state, "nothing is published", ())
-
-
-def test_flaky_says_why_it_failed_and_shows_what_passed() -> None:
-    failed, passed = attempt("failed", reason="it hung"), attempt("passed", 2)
-    end = final_state(planned(), [failed, passed])
-    assert end.reason == "it hung"
-    assert end.last == {CPU: passed}
 
 
 def test_an_attempt_at_other_bytes_or_of_a_stage_that_the_cell_lacks_does_not_count() -> None:
