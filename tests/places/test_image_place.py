@@ -458,6 +458,7 @@ def test_a_package_gets_the_pythons_that_it_claims(
     claims = wheel(f"demo-1.0-{tag}-manylinux_2_28_x86_64.whl").claims
     found = find_managed_pythons(claims, managed)
     assert [each.folder.name for each in found] == names
+    assert find_managed_pythons(claims, managed / "gone") == []
 
 
 def test_a_managed_python_is_mounted_with_its_library(managed: Path) -> None:
@@ -483,7 +484,3 @@ def test_pythons_lie_where_uv_puts_them(monkeypatch: pytest.MonkeyPatch) -> None
     assert name_managed_folder() == Path("/data/uv/python")
     monkeypatch.delenv("XDG_DATA_HOME")
     assert name_managed_folder() == Path.home() / ".local/share/uv/python"
-
-
-def test_no_managed_python_is_no_error(tmp_path: Path) -> None:
-    assert find_managed_pythons(wheel().claims, tmp_path / "gone") == []

@@ -143,6 +143,7 @@ IMPORTS = "from binary_checks import check\nfrom binary_checks.model import Whee
             ["--binary-write-known", "gone/known.toml"],
             "--binary-write-known: gone/known.toml: there is no folder",
         ),
+        (["--binary-expect-set", "gone.txt"], "--binary-expect-set gone.txt: "),
         (
             ["--binary-requirements-folder", "notes.txt"],
             "--binary-requirements-folder notes.txt: not a folder",

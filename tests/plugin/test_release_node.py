@@ -58,15 +58,13 @@ def test_an_expected_set_is_judged_for_a_single_package_too(pytester: pytest.Pyt
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_one_check_of_it_is_asked_for_by_its_node(pytester: pytest.Pytester) -> None:
+def test_one_check_of_it_is_asked_for_by_its_node_and_without_one_nothing_is_said_of_it(
+    pytester: pytest.Pytester,
+) -> None:
     build(pytester.path, "a", "b")
     result = run(pytester, "release::requirements-differ-in-release", "-m", "release")
     assert result.parseoutcomes()["passed"] == 1
     assert result.ret == pytest.ExitCode.OK
-
-
-def test_without_a_check_of_it_selected_nothing_is_said_of_it(pytester: pytest.Pytester) -> None:
-    build(pytester.path, "a", "b")
     result = run(pytester, "-m", "archive")
     result.stdout.no_fnmatch_line("*release:*")
     assert result.ret == pytest.ExitCode.OK
@@ -79,12 +77,3 @@ def test_packages_with_nothing_in_common_have_none(pytester: pytest.Pytester) ->
     asked = run(pytester, "release")
     asked.stderr.fnmatch_lines(["ERROR: release: these packages cannot be compared: *"])
     assert asked.ret == pytest.ExitCode.USAGE_ERROR
-
-
-@pytest.mark.parametrize("text", ["", "a/b.whl\n"])
-def test_a_set_that_cannot_be_followed_is_misuse(pytester: pytest.Pytester, text: str) -> None:
-    build_wheel(pytester.path)
-    Path("set.txt").write_text(text)
-    result = run(pytester, "--binary-expect-set", "set.txt")
-    result.stderr.fnmatch_lines(["ERROR: --binary-expect-set set.txt: *"])
-    assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -114,13 +114,16 @@ def test_each_place_has_an_item_and_what_differs_is_named(run: Any) -> None:
     assert package["operating_systems"] == systems
 
 
-def test_one_place_is_asked_for_by_its_items_name(run: Any) -> None:
+def test_one_place_is_asked_for_by_its_items_name_and_alone_has_items_as_ever(run: Any) -> None:
     result = run(f"{NAME}::import-fails[image:trixie]", *PLACES)
     assert result.ret == pytest.ExitCode.OK
     result.assert_outcomes(passed=1)
     run(f"{NAME}::import-fails", *PLACES).assert_outcomes(passed=1, failed=1)
     missing = run(f"{NAME}::import-fails[image:gone]", *PLACES)
     assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    run(f"{NAME}::import-fails", *PLACES[:2]).assert_outcomes(failed=1)
+    result = run(NAME, *PLACES[:2], "-m", "runtime")
+    assert "[image:bullseye]" not in result.stdout.str()
 
 
 def test_what_does_not_run_is_judged_once_unless_running_answers_it_better(run: Any) -> None:
@@ -129,12 +132,6 @@ def test_what_does_not_run_is_judged_once_unless_running_answers_it_better(run: 
     result = run(NAME, *PLACES, "--collect-only", "-q", "-k", "missing-entry-point")
     for place in ("bullseye", "trixie"):
         result.stdout.fnmatch_lines([f"*::missing-entry-point[[]image:{place}[]]"])
-
-
-def test_one_place_alone_has_items_as_ever(run: Any) -> None:
-    run(f"{NAME}::import-fails", *PLACES[:2]).assert_outcomes(failed=1)
-    result = run(NAME, *PLACES[:2], "-m", "runtime")
-    assert "[image:bullseye]" not in result.stdout.str()
 
 
 def test_workers_share_packages_in_several_places(run: Any) -> None:

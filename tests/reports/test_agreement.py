@@ -73,19 +73,16 @@ def test_a_fault_that_two_checks_found_counts_once_and_is_the_same_line_in_every
     assert row is not None
     assert row.groups() == ("1", "1")
     assert '<td class="number bad">elsewhere</td>' in pages  # a family does not seem to pass
+    follower = cases()["import-fails"]
+    assert follower.tag == "skipped"
+    assert follower.get("message") == "the same fault as missing-library"
+    assert "import demo fails" in str(follower.text)
 
 
 def cases() -> dict[str, ElementTree.Element]:
     """The element in each case of JUnit that did not pass."""
     found = ElementTree.fromstring(written(junit)).iter("testcase")
     return {str(case.get("name")): case[0] for case in found if len(case)}
-
-
-def test_a_case_that_follows_another_is_skipped_and_names_it() -> None:
-    follower = cases()["import-fails"]
-    assert follower.tag == "skipped"
-    assert follower.get("message") == "the same fault as missing-library"
-    assert "import demo fails" in str(follower.text)
 
 
 def test_problems_accepted_for_one_reason_are_one_line_and_count_as_faults() -> None:

@@ -161,12 +161,17 @@ def test_problems_of_one_cause_are_one_and_name_the_other_checks() -> None:
     assert "lacks f" not in page.text
 
 
-def test_a_warning_leaves_a_package_fit_and_is_shown_as_such() -> None:
+def test_a_package_with_a_warning_or_for_another_interpreter_is_fit_and_shown_as_such() -> None:
     mild = Problem(path="demo/b.so", sentence="is unusual", level=Level.WARNING)
     page = read(entry(Outcome.WARNED, warnings=(mild,), inspected=1))
     assert "demo 1.0 is fit" in page.text
     assert "warning c" in page.text
     assert "fit with 1 warning · 1 check" in page.text
+    runs = CheckText(id="r", family="runtime", title="", why="", fix="", runs_package=True)
+    unrun = entry(Outcome.NOT_INSPECTED, check="r", family="runtime", reason="for cp312")
+    page = read(entry(inspected=1), unrun, checks=(TEXT, runs))
+    assert "demo 1.0 is fit, not run" in page.text
+    assert "badge unrun" in page.having("class")
 
 
 def test_whatever_was_not_judged_is_named_with_its_reason() -> None:
@@ -281,14 +286,6 @@ def test_white_letters_can_be_read_on_every_tile_and_axe_cannot_tell() -> None:
         colours = re.findall(rf"--{tone}: (#[0-9a-f]{{6}});", style)
         assert len(colours) == 2  # light and dark
         assert all(1.05 / (brightness(colour) + 0.05) >= 4.5 for colour in colours), tone
-
-
-def test_a_package_that_fits_another_interpreter_is_fit_and_not_run() -> None:
-    runs = CheckText(id="r", family="runtime", title="", why="", fix="", runs_package=True)
-    unrun = entry(Outcome.NOT_INSPECTED, check="r", family="runtime", reason="for cp312")
-    page = read(entry(inspected=1), unrun, checks=(TEXT, runs))
-    assert "demo 1.0 is fit, not run" in page.text
-    assert "badge unrun" in page.having("class")
 
 
 def test_a_library_that_lies_where_nobody_looks_is_drawn_as_loaded_before(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_an_entry_survives_the_way_between_processes() -> None:
         assert ItemResult.from_text(sent.to_text()) == sent
 
 
-def test_a_package_that_was_neither_inspected_nor_failed_was_not_verified() -> None:
+def test_a_package_neither_inspected_nor_failed_was_not_verified_which_what_broke_excuses() -> None:
     blind = entry(Outcome.NOT_INSPECTED, reason="no driver")
     unfit = entry(Outcome.NOT_APPLICABLE, reason="no ELF object")
     assert complaints(entry()) == complaints(entry(), blind) == []
@@ -77,6 +77,9 @@ def test_a_package_that_was_neither_inspected_nor_failed_was_not_verified() -> N
     nothing = "demo-1.0.whl: nothing was verified"
     assert complaints() == [f"{nothing} (no check was selected for it)"]
     assert complaints(blind, unfit, unfit) == [f"{nothing} (no ELF object)"]  # most often
+    broken, blind = entry(Outcome.ERROR, reason="no network"), entry(Outcome.NOT_INSPECTED)
+    assert [each.excused for each in ledger(broken).complaints()] == [True]
+    assert [each.excused for each in ledger(blind).complaints()] == [False]
 
 
 def test_each_package_is_complained_of_by_itself() -> None:
@@ -91,12 +94,6 @@ def test_fewer_objects_than_expected_were_not_verified() -> None:
     assert "objects = 0" in line
     assert complaints(entry(), packages=(package(objects=2, expected_objects=1),)) == []
     assert complaints(entry(), packages=(package(objects=None, expected_objects=1),)) == []
-
-
-def test_what_broke_excuses_that_nothing_was_verified() -> None:
-    broken, blind = entry(Outcome.ERROR, reason="no network"), entry(Outcome.NOT_INSPECTED)
-    assert [each.excused for each in ledger(broken).complaints()] == [True]
-    assert [each.excused for each in ledger(blind).complaints()] == [False]
 
 
 def test_a_required_family_in_which_nothing_ran_is_complained_of() -> None:
