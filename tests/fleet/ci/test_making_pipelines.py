@@ -218,6 +218,13 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
     assert "binary-checks cells ci/cells.toml --ci github >> " in texts
 
 
+RUNNER = CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\n'
+
+
+def changed(old: str, new: str) -> str:
+    return CELLS + CI.replace(old, new)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -226,69 +233,48 @@ def test_a_matrix_in_a_folder_names_its_files_from_the_repository(make: Make) ->
         (CELLS + '[ci]\nsystems = ["githup"]\n', "systems: 'githup' is not one of: github,"),
         (CELLS + '[ci]\nsystems = ["github"]\nbiuld = "x"\n', "ci: unknown key 'biuld'; did you"),
         (
-            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\nstage = "cuda"\n',
+            RUNNER + 'stage = "cuda"\n',
             "cells.toml:30: runners[0]: stage: 'cuda' is not one of: cpu, gpu",
         ),
         (
-            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithup = "x"\n',
+            RUNNER + 'githup = "x"\n',
             "toml:30: runners[0]: unknown key 'githup'; did you mean 'github'?",
         ),
         (
-            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithub = "{pyhton}"\n',
+            RUNNER + 'github = "{pyhton}"\n',
             "github: labels: unknown axis 'pyhton'; did you mean 'python'?",
         ),
-        (
-            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\ngithub = "x-{python"\n',
-            "has an unmatched brace",
-        ),
+        (RUNNER + 'github = "x-{python"\n', "has an unmatched brace"),
         (
             CELLS + CI + '[[runners]]\nwhen = "id=*"\ngithub = "x\\n- evil"\n',
             "is not the name of a machine or an image",
         ),
+        (changed('built = "test"\n', ""), "ci: 'published' is set, but 'built', which it"),
+        (changed('policy = "policy.toml"\n', ""), "ci: 'published' is set, but there is no policy"),
+        (changed('"SIGNING_KEY"', '"hunter2 "'), "ci: key: not a name for a variable"),
         (
-            CELLS + CI.replace('built = "test"\n', ""),
-            "ci: 'published' is set, but 'built', which it",
-        ),
-        (
-            CELLS + CI.replace('policy = "policy.toml"\n', ""),
-            "ci: 'published' is set, but there is no policy",
-        ),
-        (CELLS + CI.replace('"SIGNING_KEY"', '"hunter2 "'), "ci: key: not a name for a variable"),
-        (
-            CELLS + CI.replace('"AWS_ACCESS_KEY_ID"', '"AKIAIOSFODNN7EXAMPLE"'),
+            changed('"AWS_ACCESS_KEY_ID"', '"AKIAIOSFODNN7EXAMPLE"'),
             "cells.toml: ci: secrets[0]: not a name for a variable, such as SIGNING_KEY",
         ),
-        (CELLS + CI.replace('"release"', '"test"'), "built and published are one channel, 'test'"),
-        (CELLS + CI.replace("[ci.env", 'branch = "v*"\n[ci.env'), "'v*' is a pattern; name one"),
-        (CELLS + CI.replace(TOOL, ""), "install: it has an empty line"),
+        (changed('"release"', '"test"'), "built and published are one channel, 'test'"),
+        (changed("[ci.env", 'branch = "v*"\n[ci.env'), "'v*' is a pattern; name one"),
+        (changed(TOOL, ""), "install: it has an empty line"),
         (
-            CELLS + CI.replace(TOOL, "binary-checks @ https://example.org/tool.whl#sha256=ab"),
+            changed(TOOL, "binary-checks @ https://example.org/tool.whl#sha256=ab"),
             "tool.whl#sha256=ab' could change, and the jobs that install it have secrets",
         ),
         (
-            CELLS + CI.replace(TOOL, "binary-checks @ git+https://example.org/tool.git@main"),
+            changed(TOOL, "binary-checks @ git+https://example.org/tool.git@main"),
             "or name a git repository as .git@COMMIT",
         ),
-        (
-            CELLS + CI + '[[runners]]\nwhen = "variant=cu*"\n',
-            "cells.toml:28: runners[0]: name a machine for one of: github, circleci",
-        ),
+        (RUNNER, "cells.toml:28: runners[0]: name a machine for one of: github, circleci"),
         (CELLS + CI + 'AWS_SECRET_KEY = "x"\n', "AWS_SECRET_KEY: list the name in 'secrets'"),
-        (
-            CELLS + CI + 'CELL_PYTHON = "x"\n',
-            "environment: 'CELL_PYTHON' is reserved",
-        ),
-        (
-            CELLS + CI.replace("--wheel", "${{ github.head_ref }}"),
-            "has an expression of a CI system",
-        ),
-        (
-            CELLS + CI.replace("policy.toml", "policy\\n.toml"),
-            "is not one line of printable text",
-        ),
-        (CELLS + CI.replace("s3://", "s3://key:secret@"), "ci: store: s3://"),
-        (CELLS + CI.replace("[ci.env", 'schedule = "daily"\n[ci.env'), "is not five cron fields"),
-        (CELLS + CI.replace("[ci.env", 'python = "3.10"\n[ci.env'), "is not 3.11 or later"),
+        (CELLS + CI + 'CELL_PYTHON = "x"\n', "environment: 'CELL_PYTHON' is reserved"),
+        (changed("--wheel", "${{ github.head_ref }}"), "has an expression of a CI system"),
+        (changed("policy.toml", "policy\\n.toml"), "is not one line of printable text"),
+        (changed("s3://", "s3://key:secret@"), "ci: store: s3://"),
+        (changed("[ci.env", 'schedule = "daily"\n[ci.env'), "is not five cron fields"),
+        (changed("[ci.env", 'python = "3.10"\n[ci.env'), "is not 3.11 or later"),
     ],
 )
 def test_a_mistake_is_one_line(make: Make, text: str, said: str) -> None:

@@ -209,17 +209,19 @@ def test_an_attempt_is_run_once_and_has_the_figures_of_its_process(
     assert len(runs_of(task.planned)) == 1
 
 
+@pytest.mark.parametrize("at", ["/running/", ".log"])
 def test_of_two_that_make_one_attempt_the_first_counts_with_its_own_log(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The loser runs already, and finds the winner's document when it stores its own."""
+    """The loser runs or has run already, and finds the winner's document when it stores its own."""
     task = make_task(store, tmp_path, "exit 1")
     programs = [(sys.executable, "-c", f"print('the {who}')") for who in ("winner", "loser")]
     create, winner = store.create, list[Attempt]()
 
     def be_overtaken(name: str, content: bytes | Path) -> bool:
-        monkeypatch.setattr(store, "create", create)
-        winner.append(run_attempt(replace(task, program=programs[0]), store))
+        if at in name:
+            monkeypatch.setattr(store, "create", create)
+            winner.append(run_attempt(replace(task, program=programs[0]), store))
         return create(name, content)
 
     monkeypatch.setattr(store, "create", be_overtaken)

@@ -25,7 +25,7 @@ def good_nights(nights: Nights, cell: str) -> list[str]:
     return [night for night in nights.nights if nights.states[night][cell] in good]
 
 
-def test_without_a_night_it_is_the_last_good_one(nights: Nights) -> None:
+def test_without_a_night_it_is_the_last_good_one_also_before_another(nights: Nights) -> None:
     store = open_store(str(nights.folder))
     for each in nights.cells:
         cell = each.id
@@ -33,14 +33,10 @@ def test_without_a_night_it_is_the_last_good_one(nights: Nights) -> None:
         if good:
             assert find_cell_facts(store, cell).night == good[-1]
             assert read_found(store, find_cell_facts(store, cell)).package.objects
-
-
-def test_a_broken_night_is_compared_with_the_good_one_before_it(nights: Nights) -> None:
-    store = open_store(str(nights.folder))
-    cell = nights.cell(ROLES.breaks_tonight)
-    found = find_cell_facts(store, cell, before=nights.tonight)
-    assert found.night == [n for n in good_nights(nights, cell) if n < nights.tonight][-1]
-    assert find_cell_facts(store, cell, nights.tonight).night == nights.tonight
+    broken = nights.cell(ROLES.breaks_tonight)
+    found = find_cell_facts(store, broken, before=nights.tonight)
+    assert found.night == [n for n in good_nights(nights, broken) if n < nights.tonight][-1]
+    assert find_cell_facts(store, broken, nights.tonight).night == nights.tonight
 
 
 def test_what_is_not_there_is_said_in_one_line(nights: Nights) -> None:
