@@ -6,8 +6,8 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -115,22 +115,6 @@ def test_sixteen_that_join_and_write_at_once_leave_a_right_index(
     assert is_right(store)
 
 
-class Overtaken:
-    """The store of one who lets another one do all of its work at its n-th write."""
-
-    def __init__(self, store: Store, at: int, meanwhile: Callable[[], None]) -> None:
-        self._store, self._left, self._meanwhile = store, at, meanwhile
-
-    def __getattr__(self, name: str) -> Any:
-        def write(*words: Any) -> None:
-            self._left -= 1
-            if self._left == 0:
-                self._meanwhile()
-            getattr(self._store, name)(*words)
-
-        return write if name in ("replace", "delete") else getattr(self._store, name)
-
-
 def test_lists_are_written_after_the_pages_that_they_lead_to(
     folder_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,8 +149,19 @@ def test_one_who_is_overtaken_at_any_write_leaves_a_right_index(
         write_index(folder_store, "release")
         joined.set()
 
-    overtaken: Any = Overtaken(folder_store, at, join_and_write)
-    write_index(overtaken, "release")
+    writes = count(1)
+
+    def be_overtaken(write: Callable[..., None]) -> Callable[..., None]:
+        def write_later(*words: object) -> None:
+            if next(writes) == at:
+                join_and_write()
+            write(*words)
+
+        return write_later
+
+    for name in ("replace", "delete"):
+        monkeypatch.setattr(folder_store, name, be_overtaken(getattr(folder_store, name)))
+    write_index(folder_store, "release")
     assert joined.is_set()
     assert len(listed(folder_store)) == 4 - leaves
     assert is_right(folder_store)
@@ -232,12 +227,12 @@ def test_members_that_change_without_end_are_no_hang(
     folder_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add(folder_store, tmp_path)
-    count = iter(range(1000))
+    numbers = count()
     true_replace = type(folder_store).replace
 
     def replace(self: Store, name: str, content: bytes) -> None:
         true_replace(self, name, content)  # type: ignore[arg-type]
-        add(folder_store, tmp_path, "demo", f"2.{next(count)}")
+        add(folder_store, tmp_path, "demo", f"2.{next(numbers)}")
 
     monkeypatch.setattr(type(folder_store), "replace", replace)
     with pytest.raises(StoreError, match="its members kept changing"):

@@ -109,10 +109,16 @@ def test_a_file_enters_once_without_its_label(desk: Desk) -> None:
     (row,) = json.loads(out)["files"]
     assert (status, row["entering"]["file_name"]) == (0, name)
     assert desk.names() == before
-    status, out, err = desk.promote(policy=RULES)
+    key, _ = make_key(desk.folder, "ann")
+    status, out, err = desk.promote("--key", key, policy=RULES)
     assert (status, err) == (0, "")
     assert out.splitlines()[0] == f"{artifact.file_name}: promoted as {name}"
     made = released(desk)
+    (stored,) = desk.store.names(origins_prefix(made.sha256))
+    signed = read_envelope(desk.store.read(stored.name) or b"", stored.name)
+    record = read_promotion(signed.payload, stored.name)
+    assert len(signed.signatures) == 1
+    assert (record.sha256, record.origin) == (made.sha256, artifact.sha256)
     assert (made.file_name, made.version, made.variant) == (name, "1.0", "cu126")
     assert list_origins(desk.store, made.sha256) == {artifact.sha256}
     assert find_origin(desk.store, made) == artifact
@@ -124,18 +130,6 @@ def test_a_file_enters_once_without_its_label(desk: Desk) -> None:
     status, out, _ = desk.promote(policy=RULES)
     assert (status, out.splitlines()[0]) == (0, f"{artifact.file_name}: there already")
     assert desk.names() == before
-
-
-def test_the_link_to_the_old_bytes_is_signed(desk: Desk) -> None:
-    artifact = push(desk)
-    key, _ = make_key(desk.folder, "ann")
-    assert desk.promote("--key", key, policy=RULES)[0] == 0
-    made = released(desk)
-    (stored,) = desk.store.names(origins_prefix(made.sha256))
-    signed = read_envelope(desk.store.read(stored.name) or b"", stored.name)
-    record = read_promotion(signed.payload, stored.name)
-    assert len(signed.signatures) == 1
-    assert (record.sha256, record.origin) == (made.sha256, artifact.sha256)
 
 
 def test_the_verdicts_on_the_old_bytes_decide(desk: Desk) -> None:
@@ -276,11 +270,8 @@ def test_other_bytes_with_a_stolen_origin_are_found(desk: Desk) -> None:
             desk.store.create(f"{parent}/{hash_bytes(forged)}.json", forged)
     status, out = verify(desk)
     assert status == 1
-    assert f"it is not {_labelled(made)} without its local version" in out
-
-
-def _labelled(made: Artifact) -> str:
-    return made.file_name.replace("-1.0-", f"-1.0{LABEL}-")
+    labelled = made.file_name.replace("-1.0-", f"-1.0{LABEL}-")
+    assert f"it is not {labelled} without its local version" in out
 
 
 def test_the_old_file_is_kept_as_long_as_the_new_one_is_in_a_channel(desk: Desk) -> None:

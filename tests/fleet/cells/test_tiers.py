@@ -30,10 +30,6 @@ def matrix(project: str = "torch") -> list[Cell]:
     ]
 
 
-def names(cells: Sequence[Cell]) -> list[str]:
-    return [each.id for each in cells]
-
-
 def facets(cell: Cell) -> list[tuple[str, object]]:
     """What is to be covered of one cell, told apart from how the tiers tell it."""
     host = ("host", (cell.system, cell.architecture))
@@ -46,7 +42,7 @@ def covered(cells: Sequence[Cell], size: int) -> set[tuple[object, ...]]:
 
 
 def test_pr_has_every_value_once_and_the_gpu_stage_no_more_often_than_needed() -> None:
-    assert names(choose_tier(matrix(), "pr")) == [
+    assert [each.id for each in choose_tier(matrix(), "pr")] == [
         *("torch-3.11-cpu", "torch-3.12-cu126", "torch-3.13-cu130", "torch-3.13t-cpu"),
     ]
 

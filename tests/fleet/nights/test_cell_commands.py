@@ -24,7 +24,7 @@ from binary_checks.fleet.nights import (
 )
 from binary_checks.model import CellState
 from fixtures.build_wheel import build_wheel
-from fixtures.package_index import PackageIndex, serve_only_index
+from fixtures.package_index import serve_only_index
 from tests.plugin.conftest import command as run_here
 
 SHA = "1" * 64
@@ -158,36 +158,24 @@ def test_an_interpreter_that_does_not_start_is_none(
     assert find_python("3.97") == str(tmp_path / "python3.97")
 
 
-@pytest.fixture
-def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[PlannedCell, PackageIndex]:
-    pytest.importorskip("urllib3", reason="no urllib3, which asks servers")
-    monkeypatch.chdir(tmp_path)
-    with serve_only_index(monkeypatch, tmp_path / "cache") as index:
-        path = build_wheel(
-            tmp_path / "dist",
-            tags=["py3-none-any"],
-            members={"demo/__init__.py": ""},
-            root_is_purelib=True,
-        )
-        url = index.offer(path, "demo")
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        found = PlannedCell(cell=CELL, url=url, file_name=path.name, sha256=digest)
-        yield found, index  # type: ignore[misc]
-
-
 def test_other_bytes_are_no_verdict_but_exit_code_6_and_both_hashes(
-    planned: tuple[PlannedCell, PackageIndex], tmp_path: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However broken they are: nothing of them is judged."""
-    cell, index = planned
+    pytest.importorskip("urllib3", reason="no urllib3, which asks servers")
+    monkeypatch.chdir(tmp_path)
+    wheel = build_wheel(tmp_path / "dist", tags=["py3-none-any"], root_is_purelib=True)
     broken = build_wheel(tmp_path / "other", tags=["py3-none-any"], record="", version="2.0")
-    index.files[cell.file_name] = broken
-    words = command_of(PLAN, cell).arguments
-    ended = run_here(tmp_path, *words, "--static", "--report", "json:r.json")
+    planned, sent = (hashlib.sha256(each.read_bytes()).hexdigest() for each in (wheel, broken))
+    with serve_only_index(monkeypatch, tmp_path / "cache") as index:
+        url = index.offer(wheel, "demo")
+        index.files[wheel.name] = broken
+        cell = PlannedCell(cell=CELL, url=url, file_name=wheel.name, sha256=planned)
+        words = command_of(PLAN, cell).arguments
+        ended = run_here(tmp_path, *words, "--static", "--report", "json:r.json")
     assert ended.returncode == 6
-    digest = hashlib.sha256(broken.read_bytes()).hexdigest()
     assert (
-        f"its URL says sha256 {cell.sha256}, and its server sent {digest}: "
+        f"its URL says sha256 {planned}, and its server sent {sent}: "
         "the file on the server has changed"
     ) in ended.stdout
     package = json.loads(Path("r.json").read_text())["packages"][0]
