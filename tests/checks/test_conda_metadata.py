@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +67,15 @@ OTHER = edge("libother.so.1", "wheel:other:lib/libother.so.1")
 
 
 def test_overlinking_fires_where_no_direct_dependency_is_the_owner() -> None:
-    given = GivenPackages(packages=(package("middle", "other >=1"), package("other")))
-    ((sentence, level),) = told(overlinking(given, linkage(OTHER), package("demo", "python")))
-    assert "libother.so.1 of other, which is not among the dependencies" in sentence
+    chain = (package("first", "middle"), package("middle", "other >=1"), package("other"))
+    given, more = GivenPackages(packages=chain), replace(OTHER, path="lib/b.so")
+    both = linkage(OTHER, more)
+    ((sentence, level),) = told(overlinking(given, both, package("demo", "python")))
+    assert sentence.startswith(
+        "needs libother.so.1 (as do 1 more) of other, which is not among the dependencies"
+    )
     assert level is Level.ERROR
-    ((sentence, level),) = told(overlinking(given, linkage(OTHER), package("demo", "middle")))
+    ((sentence, level),) = told(overlinking(given, linkage(OTHER), package("demo", "first")))
     assert sentence.endswith("another dependency requires it today")
     assert level is Level.WARNING
     needs = linkage(OTHER, edge("libc.so.6", "system:libc.so.6"), edge("x", "lib/x"))
@@ -131,19 +136,22 @@ def test_unpinned_python_is_quiet_on_what_is_pinned() -> None:
         list(unpinned_python(package("python", members=MODULE)))
 
 
-def needs_glibc(version: str) -> tuple[Any, ...]:
-    need = NeededVersion(library="libc.so.6", version=version)
-    return (elf_file(NATIVE, symbol_versions=(need,)),)
+def needs_glibc(*versions: str, weak: bool = False) -> tuple[Any, ...]:
+    needs = (NeededVersion(library="libc.so.6", version=each, weak=weak) for each in versions)
+    return (elf_file(NATIVE, symbol_versions=tuple(needs)),)
 
 
 def test_missing_virtual_package_fires_on_a_newer_glibc_than_every_system_has() -> None:
-    item = package("demo", "python", objects=needs_glibc("GLIBC_2.34"))
+    item = package("demo", "python", objects=needs_glibc("GLIBC_2.18", "GLIBC_2.34"))
     ((sentence, level),) = told(missing_virtual_package(item))
     assert "needs GLIBC_2.34, but no requirement says __glibc >=2.34" in sentence
     assert level is Level.ERROR
-    assert told(missing_virtual_package(package(objects=needs_glibc("GLIBC_2.17")))) == []
-    with pytest.raises(NotApplicable):
-        list(missing_virtual_package(package("demo", "__glibc >=2.17")))
+    assert len(told(missing_virtual_package(package(objects=needs_glibc("GLIBC_2.18"))))) == 1
+    for objects in (needs_glibc("GLIBC_2.17"), needs_glibc("GLIBC_2.34", weak=True)):
+        assert told(missing_virtual_package(package(objects=objects))) == []
+    for other in (package("demo", "__glibc >=2.17"), package(subdir="win-64")):
+        with pytest.raises(NotApplicable):
+            list(missing_virtual_package(other))
 
 
 def test_missing_virtual_package_warns_of_a_newer_macos() -> None:
@@ -159,6 +167,7 @@ def test_missing_virtual_package_warns_of_a_newer_macos() -> None:
         assert len(told(missing_virtual_package(newer))) == 1
     unread = (UnreadObject(path=NATIVE, format=Format.ELF, reason="no"),)
     assert only(NotInspected, missing_virtual_package(package(unread=unread)))
+    assert list(missing_virtual_package(package(subdir="osx-64", unread=unread))) == []
 
 
 CUDART = edge("libcudart.so.12")
@@ -187,7 +196,11 @@ def test_understated_driver_is_quiet_on_what_asks_for_it() -> None:
 
 @pytest.mark.parametrize(
     ("path", "level"),
-    [("site-packages/demo/_native.so", Level.ERROR), ("share/demo/helper", Level.WARNING)],
+    [
+        ("site-packages/demo/_native.so", Level.ERROR),
+        ("lib/libdemo.so.1", Level.ERROR),
+        ("share/demo/helper", Level.WARNING),
+    ],
 )
 def test_objects_in_noarch_fires(path: str, level: Level) -> None:
     item = package(noarch="python", objects=(elf_file(path),))

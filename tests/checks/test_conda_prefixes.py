@@ -41,7 +41,9 @@ def problems(found: Any) -> list[tuple[str, Level]]:
     return [(item.path, item.level) for item in items]
 
 
-@pytest.mark.parametrize(("length", "level"), [(40, Level.ERROR), (100, Level.WARNING)])
+@pytest.mark.parametrize(
+    ("length", "level"), [(79, Level.ERROR), (80, Level.WARNING), (254, Level.WARNING)]
+)
 def test_a_short_placeholder_in_a_binary_file_fires(
     tmp_path: Path, length: int, level: Level
 ) -> None:
@@ -117,6 +119,8 @@ def test_unlisted_placeholder_fires(tmp_path: Path, content: Any, level: Level) 
 def test_a_long_path_is_shown_by_its_beginning_and_its_end(tmp_path: Path) -> None:
     found = only(Problem, unlisted_placeholder(package(tmp_path, "bin/x", f"{PREFIX}/lib\n")))
     assert f"has the path {PREFIX[:38]}...{f'{PREFIX}/lib'[-59:]}, which" in found.sentence
+    several = only(Problem, unlisted_placeholder(package(tmp_path, "bin/x", TEXT)))
+    assert several.sentence.startswith("has 2 paths as ")
 
 
 def test_unlisted_placeholder_is_quiet_on_what_is_listed_on_bytecode_and_for_windows(

@@ -131,15 +131,24 @@ class TestAbi:
             "its libraries have the old std::string",
         ]
 
-    def test_too_few_symbols(self, tmp_path: Path) -> None:
-        members: dict[str, object] = {
-            "lib/libdemo.so": build_elf(exports=list(map(ElfSymbol, NEW[:3])))
-        }
-        found = package(tmp_path, members, name="demo-cxx11-abi-linux-x64.zip")
-        assert said(cxx_abi_misreported(found)) == [
-            "not inspected: : the ABI of its libraries is not clear: "
-            "3 symbols with the new std::string, 0 with the old"
-        ]
+    @pytest.mark.parametrize(
+        ("symbols", "count"),
+        [
+            (NEW[:10], ""),
+            (NEW[:9], "9 symbols with the new std::string, 0"),
+            ([*NEW, OLD[0]], "20 "),
+        ],
+    )
+    def test_too_few_symbols_or_too_many_of_the_other(
+        self, tmp_path: Path, symbols: list[str], count: str
+    ) -> None:
+        exports = list(map(ElfSymbol, symbols))
+        members: dict[str, object] = {"lib/libdemo.so": build_elf(exports=exports)}
+        found = said(
+            cxx_abi_misreported(package(tmp_path, members, name="demo-cxx11-abi-linux-x64.zip"))
+        )
+        unclear = f"not inspected: : the ABI of its libraries is not clear: {count}"
+        assert [each.startswith(unclear) for each in found] == [True] * bool(count)
 
     def test_where_nothing_is_stated(self, tmp_path: Path) -> None:
         with pytest.raises(NotApplicable):

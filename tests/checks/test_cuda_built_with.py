@@ -59,6 +59,8 @@ def test_a_part_for_another_system_is_a_note_and_all_parts_are_fine() -> None:
     assert list(cuda_part_missing(whole, ASKED)) == []
     found = cuda_part_missing(part, ASKED, only={"nccl": ("windows-*", "macos-*")})
     assert list(found) == [Note(sentence="nccl is for windows-* and macos-* only")]
+    for_this_one = cuda_part_missing(part, ASKED, only={"nccl": ("macos-*", "linux-*")})
+    assert say(for_this_one) == ["the build lacks nccl: demo.has_nccl() is False"]
 
 
 def test_a_build_for_no_cuda_is_to_have_no_part() -> None:

@@ -118,9 +118,10 @@ def test_code_of_the_right_toolkit_is_fine() -> None:
 
 
 def test_ptx_alone_counts_where_it_is_newer() -> None:
-    found = only(Problem, judge(sample(ptx=(("9.2", 3),)), name="demo-1.0+cu126"))
+    found = only(Problem, judge(sample(ptx=(("8.0", 3), ("9.2", 3))), name="demo-1.0+cu126"))
     assert "has PTX as CUDA 13.2 writes it, while" in found.sentence
-    assert judge(sample(ptx=(("8.0", 3),)), name="demo-1.0+cu126") == []
+    for version in ("8.0", "8.5"):
+        assert judge(sample(ptx=((version, 3),)), name="demo-1.0+cu126") == []
 
 
 def test_code_is_not_blamed_for_a_file_that_contradicts_the_label() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from binary_checks.checks.expected import (
@@ -20,7 +23,7 @@ from binary_checks.model import (
     ObjectFile,
     Problem,
 )
-from fixtures.values import elf_file, macho_file, pe_file, symbols, wheel
+from fixtures.values import elf_file, macho_file, only, pe_file, symbols, wheel
 
 GOMP = {"ELF": ("demo/lib/libgomp*.so*",), "PE": ("demo/lib/libiomp5md.dll",)}
 PATHS = {"demo/lib/*": ("RUNPATH $ORIGIN", "RPATH $ORIGIN/../nvidia:$ORIGIN"), "demo/bin/*": ("",)}
@@ -67,6 +70,8 @@ def test_an_object_that_was_not_read_was_not_inspected() -> None:
         list(unexpected_search_path(package, expected={"demo/*": ("",)})),
     ):
         assert found == [NotInspected(path="demo/y.so", sentence="cut")]
+    elsewhere = wheel(objects=[elf_file()], malformed=[replace(broken, path="other/y.so")])
+    assert list(unexpected_search_path(elsewhere, expected={"demo/*": ("",)})) == []
 
 
 def test_a_required_library_that_is_absent_is_a_problem() -> None:
@@ -94,6 +99,10 @@ def test_one_copy_is_quiet_and_each_format_has_its_own(library: ObjectFile) -> N
     assert list(absent_library(wheel(objects=[library]), required=GOMP)) == []
     with pytest.raises(NotApplicable, match="nothing is required of Mach-O"):
         list(absent_library(wheel(objects=[macho_file()]), required=GOMP))
+    misspelt = {**GOMP, "COFF": ("*",)}
+    assert list(absent_library(wheel(objects=[library]), required=misspelt)) == [
+        NotInspected(sentence="the option required has no format COFF")
+    ]
 
 
 def judge_path(*objects: ObjectFile) -> list[Finding]:
@@ -114,6 +123,8 @@ def test_another_search_path_is_a_problem(fields: dict[str, tuple[str, ...]], ha
     assert judge_path(elf_file("demo/lib/libx.so", **fields)) == [
         Problem(path="demo/lib/libx.so", sentence=f"{has}, where {wanted} is expected")
     ]
+    (tool,) = judge_path(elf_file("demo/bin/tool", rpath=("/opt",)))
+    assert tool.sentence == "has RPATH /opt, where no search path is expected"
 
 
 def test_the_expected_search_paths_are_quiet() -> None:
@@ -150,11 +161,7 @@ def test_globs_that_nothing_matches_are_no_pass() -> None:
         judge_path(pe_file())
 
 
-def test_without_an_expectation_nothing_was_inspected() -> None:
-    package = wheel(objects=[elf_file()])
-    for found in (
-        *banned_library(package),
-        *absent_library(package),
-        *unexpected_search_path(package),
-    ):
-        assert isinstance(found, NotInspected)
+@pytest.mark.parametrize("check", [banned_library, absent_library, unexpected_search_path])
+def test_without_an_expectation_nothing_was_inspected(check: Any) -> None:
+    assert only(NotInspected, check(wheel(objects=[elf_file()])))
+    assert only(NotInspected, banned_export(elf_file()))
