@@ -80,8 +80,9 @@ def test_code_that_an_older_dyld_refuses_is_an_error() -> None:
             cause="code built for macOS 12.0",
         )
     ]
-    found = only(Problem, macos.minimum_os_above_tag(library, _wheel("macosx_10_15_x86_64")))
-    assert found.level is Level.WARNING
+    for tag, level in (("10_14", Level.ERROR), ("10_15", Level.WARNING)):
+        found = macos.minimum_os_above_tag(library, _wheel(f"macosx_{tag}_x86_64"))
+        assert only(Problem, found).level is level
 
 
 @pytest.mark.parametrize(
@@ -177,8 +178,8 @@ def test_a_search_path_that_is_listed_twice_is_told(sdk: str) -> None:
     assert say(macos.duplicate_rpath(library)) == [
         "has LC_RPATH @loader_path 2 times: macOS 15.4 and later refuse to load it"
     ]
-    old = replace(library, sdk="11.3")
-    sentence = "has LC_RPATH @loader_path 2 times, which dyld allows in files linked with SDK 11.3"
+    old = replace(library, sdk="14.9")
+    sentence = "has LC_RPATH @loader_path 2 times, which dyld allows in files linked with SDK 14.9"
     assert list(macos.duplicate_rpath(old)) == [Note(sentence=sentence)]
     differing = replace(library, rpaths=("@loader_path", "@loader_path/.."))
     assert list(macos.duplicate_rpath(differing)) == []
@@ -188,6 +189,12 @@ def test_a_search_path_that_is_listed_twice_is_told(sdk: str) -> None:
     ("name", "place"),
     [
         ("/opt/homebrew/opt/unixodbc/lib/libodbc.2.dylib", "only where Homebrew installed it"),
+        ("/usr/local/opt/x/libx.dylib", "only where Homebrew installed it"),
+        ("/usr/local/Cellar/x/libx.dylib", "only where Homebrew installed it"),
+        ("/opt/local/lib/libx.dylib", "only where MacPorts installed it"),
+        ("/Library/Frameworks/Python.framework/Python", "only python.org's installer puts there"),
+        ("/Library/Frameworks/x.framework/x", "only where that framework is installed"),
+        ("/Applications/x.app/x.dylib", "only where that application is installed"),
         ("/usr/local/lib/libmimerapi.dylib", "where the file was built"),
         ("/DLC/demo/libx.dylib", "a name that delocate makes up"),
     ],

@@ -43,7 +43,8 @@ def judge(library: ElfFile, on: TargetSystem | None = None, idle: str = "") -> l
 def test_a_loader_that_users_do_not_have_is_a_problem(interpreter: str, whose: str) -> None:
     problem = only(Problem, judge(program(interpreter)))
     assert problem.level is Level.ERROR
-    assert problem.sentence.startswith(f"is to be started by {whose} {interpreter}, which ")
+    lack = f"{whose} {interpreter}, which manylinux_2_17_x86_64 does not have"
+    assert problem.sentence == f"is to be started by {lack}: the program does not start"
     assert problem.command == f"patchelf --set-interpreter {OF_GLIBC} {{path}}"
     outside = program(interpreter, path="../../../bin/tool")  # the unpacked wheel has no such path
     assert only(Problem, judge(outside)).command == ""

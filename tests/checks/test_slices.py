@@ -64,6 +64,8 @@ def test_a_library_that_the_other_architecture_needs_is_told() -> None:
     [
         macho_file("demo/.dylibs/libx.dylib"),  # needed by code for its own architecture alone
         macho_file("demo/attach_x86_64.dylib"),
+        macho_file("demo/bin/tool-intel", kind=Kind.EXECUTABLE),
+        macho_file("demo/bin/tool-arm64", kind=Kind.EXECUTABLE, architecture="aarch64"),
         macho_file("demo/x.o", kind=Kind.RELOCATABLE),
     ],
 )
