@@ -53,6 +53,9 @@ def test_a_module_must_not_need_the_driver() -> None:
             "this file loads it: without a driver the import fails",
         )
     ]
+    module = extension("libcuda.so.1")
+    promising = target(libraries=GLIBC | {"libcuda.so.1"})  # it is still not everywhere
+    assert problem(module, linkage=link(module, on=promising)).path == EXTENSION
 
 
 def test_a_driver_of_which_nothing_is_used_is_left_out_by_the_linker() -> None:
@@ -161,23 +164,14 @@ def test_one_that_it_opens_later_or_goes_on_without_is_noted(
     assert only(Note, judge(module, openings=ImportOpenings(tried=frozenset({module.path}))))
 
 
-def test_a_dll_of_the_driver_may_be_delayed_only() -> None:
+def test_a_dll_of_the_driver_may_be_delayed_only_and_visual_cpps_runtime_needs_none() -> None:
     eager = dll(PYD, "nvcuda.dll", "KERNEL32.dll", exports=INIT)
     assert problem(eager, linkage=link(eager, on=windows())).path == PYD
     delayed = pe_file(PYD, needed=needs("nvcuda.dll", delayed=True), exports=INIT)
     assert judge(delayed, linkage=link(delayed, on=windows())) == []
-
-
-def test_the_runtime_of_visual_cpp_needs_no_driver() -> None:
     module = dll(PYD, "cudart64_12.dll", "MSVCP140.dll", exports=INIT)
     runtime = dll("demo/cudart64_12.dll", "KERNEL32.dll")
     assert judge(module, runtime, linkage=link(module, runtime, on=windows())) == []
-
-
-def test_a_driver_that_a_profile_promises_is_still_not_everywhere() -> None:
-    module = extension("libcuda.so.1")
-    system = target(libraries=GLIBC | {"libcuda.so.1"})
-    assert problem(module, linkage=link(module, on=system)).path == EXTENSION
 
 
 def test_eight_libraries_of_unknown_needs_are_named() -> None:
@@ -224,12 +218,17 @@ def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
     assert judge(*objects) == []
 
 
-def test_a_driver_under_the_name_that_a_repair_tool_gave_it_is_still_the_driver() -> None:
-    graft = stub("demo.libs/libcuda-1a2b3c4d.so.1", name="libcuda-1a2b3c4d.so.1")
+def test_a_shipped_driver_is_found_under_any_name_and_though_nothing_needs_it() -> None:
+    graft = stub("demo.libs/libcuda-1a2b3c4d.so.1", name="libcuda-1a2b3c4d.so.1")  # renamed
     module = extension("libcuda-1a2b3c4d.so.1", rpath=("$ORIGIN/../demo.libs",))
     found = only(Problem, judge_layout(module, graft))
     assert found.path == EXTENSION
     assert found.sentence.startswith("needs libcuda-1a2b3c4d.so.1 and finds demo.libs/")
+    copy = only(Problem, judge_layout(stub("demo/lib/libcuda.so.1", size=25_000_000)))
+    assert copy.sentence == (
+        "is a copy of libcuda.so.1 in place of the user's driver: only the user's own matches the "
+        "kernel module; leave it out"
+    )
 
 
 def test_a_stub_that_only_a_linker_finds_hides_nothing() -> None:
@@ -252,14 +251,6 @@ def test_a_stub_for_linkers_that_code_opens_hides_the_driver() -> None:
     assert f"{EXTENSION} opens it by that name and searches its folder" in by_search.sentence
     elsewhere = extension(runpath=("$ORIGIN/lib",), opened=OpenedNames(names=("libcuda.so",)))
     assert [type(each) for each in judge_layout(elsewhere, shipped)] == [Note]
-
-
-def test_a_shipped_driver_is_found_though_nothing_needs_it() -> None:
-    copy = only(Problem, judge_layout(stub("demo/lib/libcuda.so.1", size=25_000_000)))
-    assert copy.sentence == (
-        "is a copy of libcuda.so.1 in place of the user's driver: only the user's own matches the "
-        "kernel module; leave it out"
-    )
 
 
 def test_a_stub_under_another_name_is_told_by_what_it_exports() -> None:

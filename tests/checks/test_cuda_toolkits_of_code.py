@@ -78,7 +78,9 @@ def test_another_minor_version_than_a_generated_file_says_is_a_warning() -> None
     assert only(Problem, judge(sample(("13.0", 9)), name="demo-1.0+cu132")).level is Level.ERROR
 
 
-def test_a_needed_library_states_a_version_too() -> None:
+def test_code_of_the_stated_toolkit_is_fine_and_a_needed_library_states_one_too() -> None:
+    for name in ("demo-1.0+cu126", "demo_cu12-1.0"):
+        assert judge(sample(("12.6", 16), ptx=(("8.5", 2),)), name=name) == []
     assert judge(sample(("13.2", 4)), needed=("libcudart.so.13",)) == []
     found = only(Problem, judge(sample(("12.9", 4)), needed=("libcudart.so.13",)))
     assert "while the needed libcudart.so.13 says CUDA 13: it was" in found.sentence
@@ -110,11 +112,6 @@ def test_a_package_without_code_for_gpus_is_not_judged() -> None:
         judge(name="demo-1.0+cpu")
     with pytest.raises(NotApplicable, match="nothing states a CUDA version"):
         judge(sample(("13.0", 9)))
-
-
-def test_code_of_the_right_toolkit_is_fine() -> None:
-    for name in ("demo-1.0+cu126", "demo_cu12-1.0"):
-        assert judge(sample(("12.6", 16), ptx=(("8.5", 2),)), name=name) == []
 
 
 def test_ptx_alone_counts_where_it_is_newer() -> None:

@@ -87,19 +87,14 @@ def test_a_compiler_that_does_not_come_back_is_a_problem(
     assert say(nvrtc_fails(found)) == [f"without a GPU, {stage} {end}"]
 
 
-def test_an_import_that_fails_is_for_another_check() -> None:
-    step = {"outcome": Ending.RAISED, "detail": "ImportError: no"}
-    found = report(library="", stage="import demo", step=step)
-    assert [*nvrtc_fails(found)] == [NotInspected(sentence="import demo raises ImportError: no")]
-
-
-def test_a_compiler_of_the_host_proves_nothing_of_the_package() -> None:
+def test_a_compiler_of_the_host_or_an_import_that_fails_proves_nothing_of_the_package() -> None:
     path = "/usr/local/cuda/lib64/libnvrtc.so.13"
-    assert [*nvrtc_fails(report(*compiled("sm_90"), library=path))] == [
-        NotInspected(
-            sentence=f"{path} belongs to this host, not to the environment; it compiles for sm_90"
-        )
-    ]
+    sentence = f"{path} belongs to this host, not to the environment; it compiles for sm_90"
+    of_host = report(*compiled("sm_90"), library=path)
+    assert [*nvrtc_fails(of_host)] == [NotInspected(sentence=sentence)]
+    step = {"outcome": Ending.RAISED, "detail": "ImportError: no"}
+    failed = report(library="", stage="import demo", step=step)
+    assert [*nvrtc_fails(failed)] == [NotInspected(sentence="import demo raises ImportError: no")]
 
 
 def test_a_compiler_that_is_installed_and_refused_is_a_problem_and_none_is_not_inspected() -> None:
