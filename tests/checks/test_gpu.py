@@ -95,11 +95,6 @@ def test_first_kernel_late_fires_after_its_time_limit_alone() -> None:
     ]
 
 
-def test_gpu_left_out_fires_on_fewer_devices_than_the_driver_has() -> None:
-    assert list(gpu_left_out(measured("every_device", devices=0))) == ["it works on 0 of 1 GPUs"]
-    assert list(gpu_left_out(measured("every_device", devices=1))) == []
-
-
 def test_a_device_that_cannot_be_used_is_a_gap_and_expected_of_no_package() -> None:
     busy = replace(H200, problem="its context gives CUDA_ERROR_DEVICE_UNAVAILABLE (46)")
     host = replace(HOST, devices=(H200, busy))
@@ -113,6 +108,8 @@ def test_a_device_that_cannot_be_used_is_a_gap_and_expected_of_no_package() -> N
 
 
 def test_gpu_left_out_fires_on_devices_that_are_announced_and_not_there() -> None:
+    for working, fault in ((0, ["it works on 0 of 1 GPUs"]), (1, [])):
+        assert list(gpu_left_out(measured("every_device", devices=working))) == fault
     found = measured("every_device", devices=1, devices_announced=2)
     said = "it announces 2 GPUs, but CUDA gives it 1"
     assert list(gpu_left_out(found)) == [said]

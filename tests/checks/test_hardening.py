@@ -227,12 +227,8 @@ def test_each_import_is_judged_after_one_within_the_budget() -> None:
     linkage = Linkage(target="x", closures=(("a.so", ("b.so",)), ("c.so", ("d.so",))))
     problem = only(Problem, hardening.static_tls_budget(linkage, wheel(objects=objects), GLIBC))
     assert problem.path == "c.so"
-
-
-def test_the_same_static_tls_is_told_once() -> None:
-    objects = (elf_file("a.so"), elf_file("b.so"), elf_file("c.so", static_tls=True, tls_size=4096))
-    linkage = Linkage(target="x", closures=(("a.so", ("c.so",)), ("b.so", ("c.so",))))
-    assert len(list(hardening.static_tls_budget(linkage, wheel(objects=objects), GLIBC))) == 1
+    both = replace(linkage, closures=(("a.so", ("d.so",)), ("c.so", ("d.so",))))  # told once
+    assert only(Problem, hardening.static_tls_budget(both, wheel(objects=objects), GLIBC))
 
 
 @pytest.mark.parametrize(
@@ -262,6 +258,8 @@ def test_musl_fixes_no_places_of_thread_local_data_after_the_start(
     assert list(hardening.static_tls_budget(linkage, package, GLIBC)) == []
     program, package = _closure(elf_file("p", kind=Kind.EXECUTABLE), user)
     assert list(hardening.static_tls_budget(program, package, MUSL)) == []
+    unread = _closure(elf_file("a.so", static_tls=True, initial_exec=None))  # its relocations
+    assert only(NotInspected, hardening.static_tls_budget(*unread, MUSL))
 
 
 def test_a_library_that_replaces_malloc_may_be_loaded_at_the_start() -> None:
@@ -296,11 +294,6 @@ def test_a_library_over_the_budget_that_no_import_reaches_is_a_warning() -> None
     unreached = replace(linkage, dispensable=(spare,))
     found = only(Problem, hardening.static_tls_budget(unreached, package, GLIBC))
     assert found.level is Level.WARNING
-
-
-def test_relocations_that_were_not_read_are_a_gap_for_musl() -> None:
-    linkage, package = _closure(elf_file("a.so", static_tls=True, initial_exec=None))
-    assert only(NotInspected, hardening.static_tls_budget(linkage, package, MUSL))
 
 
 def test_each_malformed_object_is_told_with_its_place_and_data_for_tests_is_noted() -> None:

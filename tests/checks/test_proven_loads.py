@@ -126,13 +126,10 @@ def test_a_symbol_that_a_library_of_the_process_defines_is_only_noted(definer: s
             "which defines it",
         )
     ]
-    assert only(Problem, undefined_symbol(prove(package, linkage, (EXTENSION,)), package))
-
-
-def test_a_symbol_that_nothing_of_the_layout_defines_is_not_proven_by_this_system() -> None:
-    linkage, package = with_symbol()
-    assert find_doubtful_roots(linkage) == ()
-    assert only(Problem, undefined_symbol(prove(package, linkage, (EXTENSION,)), package))
+    nowhere, module = with_symbol()  # a system whose library has it proves nothing
+    assert find_doubtful_roots(nowhere) == ()
+    for unproven, judged in ((linkage, package), (nowhere, module)):
+        assert only(Problem, undefined_symbol(prove(judged, unproven, (EXTENSION,)), judged))
 
 
 @pytest.mark.parametrize(("provider", "number"), [("demo/liba.so.1", 0), ("system:libssl.so.3", 1)])

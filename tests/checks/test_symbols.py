@@ -306,6 +306,8 @@ def test_symbols_of_a_version_that_is_missing_as_a_whole_are_told_by_another_che
     linkage = linked(unresolved=items, missing_versions=(missing,))
     assert list(undefined_symbol(linkage, NONE)) == []
     assert len(list(missing_version(linkage, NONE))) == 1
+    whole = link(extension(imports=symbols("malloc", "PyLong_FromLong")))
+    assert [*undefined_symbol(whole, NONE), *missing_version(whole, NONE)] == []
 
 
 @pytest.mark.parametrize(
@@ -360,12 +362,6 @@ def test_symbols_that_could_not_be_looked_up_or_that_a_host_has_are_not_inspecte
 ) -> None:
     gap = NotInspected(path=PLUGIN, sentence=sentence)
     assert list(undefined_symbol(linked(**fields), NONE)) == [gap]
-
-
-def test_all_found_is_no_finding() -> None:
-    linkage = link(extension(imports=symbols("malloc", "PyLong_FromLong")))
-    assert list(undefined_symbol(linkage, NONE)) == []
-    assert list(missing_version(linkage, NONE)) == []
 
 
 @pytest.mark.parametrize(
