@@ -248,6 +248,11 @@ def test_libpython_of_the_interpreter_must_not_be_needed() -> None:
     objects = (extension("libpython3.11.so.1.0", runpath=("$ORIGIN",)),)
     own = library("demo/libpython3.11.so.1.0")
     assert list(libpython_linked(link(*objects, own), NONE)) == []
+    tool = library("bin/tool", "libpython3.11.so.1.0", kind=Kind.EXECUTABLE)
+    package, linkage = wheel(objects=(tool,)), link(tool)
+    assert only(Problem, libpython_linked(linkage, package))
+    folder = replace(package, claims=Claims(partial=True))  # a Python's own programs
+    assert list(libpython_linked(linkage, folder)) == []
 
 
 def test_glibc_is_foreign_to_musllinux() -> None:
@@ -258,7 +263,9 @@ def test_glibc_is_foreign_to_musllinux() -> None:
     assert list(foreign_libc(own, MUSL, NONE)) == []
     assert list(foreign_libc(library("demo/a.so", "libc.so.6"), target(), NONE)) == []
     both = target(unjudged=("musllinux_1_2_x86_64",))
-    assert len(list(foreign_libc(library("demo/a.so", "libc.so.6"), both, NONE))) == 1
+    several = library("demo/a.so", "libc.so.6", "libm.so.6", "libother.so.6")
+    problem = only(Problem, foreign_libc(several, both, NONE))
+    assert problem.sentence.startswith("needs libc.so.6, libm.so.6, which belong to glibc: ")
 
 
 def test_the_loader_does_not_find_a_grafted_library_without_a_search_path() -> None:

@@ -9,6 +9,7 @@ from binary_checks.checks.linkage.needed_libraries import (
     load_order_dependent,
     missing_delayed_library,
     missing_library,
+    missing_search_directory,
 )
 from binary_checks.checks.symbols import undefined_symbol
 from binary_checks.errors import NotApplicable
@@ -187,6 +188,8 @@ def test_pythons_framework_must_not_be_needed_and_pythons_dll_must() -> None:
     assert only(Problem, judge(libpython_linked, mac(framework)))
     with pytest.raises(NotApplicable, match="on Windows every extension module needs"):
         judge(libpython_linked, win("python311.dll"))
+    with pytest.raises(NotApplicable, match="on Windows, objects name no directories"):
+        judge(missing_search_directory, win("a.dll"))
 
 
 def test_a_library_that_lacks_what_it_is_asked_for_is_told_with_who_has_it() -> None:

@@ -64,9 +64,32 @@ def test_a_symbol_outside_of_the_stable_abi_is_told() -> None:
     ]
 
 
-def test_a_symbol_newer_than_the_tag_is_told() -> None:
-    finding = only(Problem, judge(elf_file(PATH, imports=symbols("PyModule_AddType"))))
-    assert "only since Python 3.10, while the tag promises 3.8" in finding.sentence
+@pytest.mark.parametrize(
+    ("pythons", "used", "newest"),
+    [
+        ("cp38", ("PyModule_AddType",), "3.10"),
+        ("cp38.cp310", ("PyModule_AddType",), "3.10"),
+        ("cp38", ("PyModule_AddType", "PyType_GetName"), "3.11"),
+        ("cp310", ("PyModule_AddType",), ""),
+    ],
+)
+def test_a_symbol_newer_than_the_tag_is_told(
+    pythons: str, used: tuple[str, ...], newest: str
+) -> None:
+    name = f"demo-1.0-{pythons}-abi3-manylinux_2_17_x86_64.whl"
+    found = [str(each) for each in judge(elf_file(PATH, imports=symbols(*used)), name=name)]
+    told = f"only since Python {newest}, while the tag promises 3.8"
+    assert [told in each for each in found] == [True] * bool(newest)
+
+
+def test_five_symbols_outside_of_the_stable_abi_are_named() -> None:
+    names = [f"_PyOwn_{letter}" for letter in "abcdef"]
+    on = replace(SYSTEM, interpreter=replace(PYTHON, exports=frozenset(names)))
+    for count, more in ((5, ""), (6, " and 1 more")):
+        module = elf_file(PATH, imports=symbols(*names[:count]))
+        found = unstable_symbol(wheel(ABI3, objects=(module,)), link(module, on=on), on)
+        sentence = only(Problem, found).sentence
+        assert sentence.startswith(f"uses {', '.join(names[:5])}{more}, not in the stable ABI")
 
 
 @pytest.mark.parametrize(
@@ -189,6 +212,12 @@ def test_every_format_shows_its_headers(path: str, make: Callable[..., ObjectFil
             "cp313.cp314-none",
             "cp314-none is also a tag of CPython 3.14t, which imports no file ending in "
             ".cpython-314-x86_64-linux-gnu.so: use the tag cp314-cp314",
+        ),
+        (
+            "demo/a.so",
+            "cp313-none",
+            "cp313-none is also a tag of CPython 3.13t, which imports this file although it is "
+            "compiled for the build with the GIL: use the tag cp313-cp313",
         ),
         ("demo/a.so", "cp312-none", ""),  # has no free-threaded build
         ("demo/a.so", "cp314-cp314", ""),
