@@ -187,9 +187,14 @@ def test_a_result_that_the_plan_does_not_ask_for_is_left_where_it_is(
     assert "for a cell, a stage or bytes that are not in the plan" in merged.complaints[0]
 
 
-def test_facts_come_along(store: Store, artifacts: Path) -> None:
+def test_facts_come_along_and_stay_and_others_are_named(store: Store, artifacts: Path) -> None:
     with_facts(job(artifacts, "job"), "one", facts_of(SHA256))
     assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=1)
+    assert gzip.decompress(store.read(facts_name(SHA256)) or b"") == facts_of(SHA256)
+    other = facts_of(SHA256).replace(b'"members": [', b'"members": [ ')
+    with_facts(job(artifacts, "a"), "two", other)
+    merged = merge_night(store, NIGHT, [artifacts / "a"])
+    assert merged.complaints[0].endswith(f"differ from those in {store.url}: those stay")
     assert gzip.decompress(store.read(facts_name(SHA256)) or b"") == facts_of(SHA256)
 
 
@@ -220,15 +225,6 @@ def test_of_different_facts_in_two_folders_neither_are_taken_over(
     assert not [*store.names("facts/")]
     kept = read_attempt(store.read(result_name(NIGHT, "one", "cpu", 1)) or b"", "kept")
     assert kept.facts == ""
-
-
-def test_facts_that_the_store_has_stay_and_others_are_named(store: Store, artifacts: Path) -> None:
-    store.create(facts_name(SHA256), gzip.compress(facts_of(SHA256), mtime=0))
-    other = facts_of(SHA256).replace(b'"members": [', b'"members": [ ')
-    with_facts(job(artifacts, "a"), "one", other)
-    merged = merge_night(store, NIGHT, [artifacts])
-    assert merged.complaints[0].endswith(f"differ from those in {store.url}: those stay")
-    assert gzip.decompress(store.read(facts_name(SHA256)) or b"") == facts_of(SHA256)
 
 
 def test_facts_that_are_missing_are_said_and_the_verdict_stays(

@@ -27,7 +27,8 @@ PROBLEM = {
     "outcome": "failed",
     "problems": [{"path": "demo/x.so", "sentence": "needs libq.so.6, which nobody has"}],
 }
-RESULT = fill_in({"packages": [{"entries": [PROBLEM]}]})
+WHOLE = {"check": "import-fails", "problems": [{"path": "", "sentence": "it does not import"}]}
+RESULT = fill_in({"packages": [{"entries": [PROBLEM, WHOLE]}]})
 
 
 def show(store: Path, *words: str) -> int:
@@ -60,6 +61,7 @@ def test_a_failed_cell_shows_what_is_wrong_and_how_to_run_it_again(
         "  cpu1     failed, exit 1, 1.5 s (1.2 s of CPU, 53 MB) on builder, "
         "2026-11-20T01:00:05+00:00",
         "  missing-library: demo/x.so: needs libq.so.6, which nobody has",
+        "  import-fails: it does not import",
         f"  again    binary-checks '{BROKEN.as_uri()}#sha256={sha256}'",
     ]
 
@@ -76,23 +78,12 @@ def test_a_cell_of_an_open_night_that_has_not_run_is_not_lost(
     assert capsys.readouterr().out.splitlines()[0] == f"L one  {NIGHT}: lost: no result"
 
 
-def test_a_problem_of_the_whole_package_names_no_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    entry = {"check": "import-fails", "problems": [{"path": "", "sentence": "it does not import"}]}
-    result = fill_in({"packages": [{"entries": [entry]}]})
-    failed = attempt(state=CellState.FAILED, exit_status=1, result=result)
-    fill(job(tmp_path, "store"), failed)
-    assert show(tmp_path / "store", "one") == 0
-    assert "\n  import-fails: it does not import\n" in capsys.readouterr().out
-
-
-def test_a_lost_cell_shows_the_tail_of_its_log_inert(
+def test_a_lost_cell_shows_the_tail_of_its_log_inert_and_what_to_do_about_its_cause(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = job(tmp_path, "store")
     lost = attempt(
-        state=CellState.LOST, exit_status=None, signal=9, result=None,
+        state=CellState.LOST, exit_status=None, signal=9, result=None, cause="disk-full",
         log=hashlib.sha256(b"log of one\n").hexdigest(),
     )  # fmt: skip
     store.create(
@@ -107,17 +98,6 @@ def test_a_lost_cell_shows_the_tail_of_its_log_inert(
     assert "    line 29\n" in said
     assert "line 9\n" not in said
     assert "\x1b" not in said
-
-
-def test_a_cause_is_shown_with_what_to_do_about_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    broke = attempt(
-        state=CellState.INFRA, exit_status=6, result=None, cause="disk-full", cause_kind="infra"
-    )
-    fill(job(tmp_path, "store"), broke)
-    assert show(tmp_path / "store", "one") == 0
-    said = capsys.readouterr().out
     assert f"\n  do       {shipped_causes().advice_on('disk-full')}\n" in said
     assert shipped_causes().advice_on("disk-full")
 
