@@ -119,9 +119,6 @@ def test_what_is_never_loaded_has_no_wrong_architecture(kind: Kind) -> None:
     assert judge(_wheel("linux_x86_64", elf_file(), other)) == []
     with pytest.raises(NotApplicable, match="no loadable object"):
         judge(_wheel("linux_x86_64", other))
-
-
-def test_a_wheel_for_any_platform_names_no_architecture() -> None:
     for item in (elf_file(architecture="aarch64"), pe_file(architecture="i686")):
         with pytest.raises(NotApplicable, match="no platform tag that names an architecture"):
             judge(_wheel("any", item))

@@ -252,6 +252,8 @@ def test_two_variables_contradict_each_other() -> None:
     assert "DESIRED_PYTHON=3.11 says 3.11, but MATRIX_PYTHON_VERSION=3.10 says 3.10" in (
         " ".join(sentences(found))
     )
+    with pytest.raises(NotApplicable, match="no two sources"):
+        judge("demo-1.0-py3-none-any.whl")
 
 
 def test_a_variable_that_fits_one_package_of_a_matrix_is_not_about_the_others() -> None:
@@ -263,11 +265,6 @@ def test_a_variable_that_fits_one_package_of_a_matrix_is_not_about_the_others() 
     # one that fits no package is said once
     assert len(judge(mine, PLAIN, beside=(other,), DESIRED_PYTHON="3.9")) == 1
     assert judge(other, PLAIN, beside=(mine,), DESIRED_PYTHON="3.9") == []
-
-
-def test_where_nothing_is_said_twice_nothing_is_compared() -> None:
-    with pytest.raises(NotApplicable, match="no two sources"):
-        judge("demo-1.0-py3-none-any.whl")
 
 
 @pytest.mark.parametrize(

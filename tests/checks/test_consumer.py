@@ -218,20 +218,17 @@ def test_a_dependency_that_this_host_lacks_is_not_inspected(message: str, name: 
     assert found == [f"example Demo is not configured: {own}"]
 
 
-def test_a_program_that_ends_badly_fails() -> None:
-    end = step(Stage.RUN, Ending.CRASHED, detail="SIGABRT", message="terminate called")
-    assert sentences(consumer_run_fails(report(unit(end, end)), ARCHIVE)) == [
-        "example Demo does not run: it crashes: SIGABRT (terminate called)"
-    ]
-
-
-def test_a_program_that_prints_something_else_fails() -> None:
+def test_a_program_that_prints_something_else_or_ends_badly_fails() -> None:
     for printed, shown in (("41", "41"), ("4" * 500, "4" * 500), ("4" * 501, "4" * 500)):
         end, right = step(Stage.RUN, printed=printed), step(Stage.RUN, printed="42")
         asked = unit(end, right, name="sum", expected="42\n")
         assert sentences(consumer_run_fails(report(asked), ARCHIVE)) == [
             f"sum (CMake) prints '{shown}', where '42' is expected"
         ]
+    end = step(Stage.RUN, Ending.CRASHED, detail="SIGABRT", message="terminate called")
+    assert sentences(consumer_run_fails(report(unit(end, end)), ARCHIVE)) == [
+        "example Demo does not run: it crashes: SIGABRT (terminate called)"
+    ]
 
 
 def test_a_program_that_was_only_linked_is_not_inspected() -> None:

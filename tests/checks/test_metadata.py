@@ -86,12 +86,6 @@ def test_a_version_of_the_format_that_installers_refuse_is_named(version: str) -
     assert list(metadata_is_incomplete(known)) == []
 
 
-def test_a_name_in_another_spelling_is_the_same() -> None:
-    headers = (("Name", "De_Mo"), ("Version", "1.0.0"))
-    package = wheel("de.mo-1.0-py3-none-any.whl", metadata=headers, dist_info="De_mo-1.0.dist-info")
-    assert list(name_and_version_disagree(package)) == []
-
-
 def test_another_name_or_version_is_a_problem() -> None:
     package = wheel(metadata=(("Name", "other"), ("Version", "2.0")), dist_info="demo-3.dist-info")
     assert list(name_and_version_disagree(package)) == [
@@ -108,6 +102,9 @@ def test_another_name_or_version_is_a_problem() -> None:
             sentence="METADATA names version '2.0', but the file name has '1.0'",
         ),
     ]
+    spelled = (("Name", "De_Mo"), ("Version", "1.0.0"))  # another spelling is the same
+    package = wheel("de.mo-1.0-py3-none-any.whl", metadata=spelled, dist_info="De_mo-1.0.dist-info")
+    assert list(name_and_version_disagree(package)) == []
 
 
 @pytest.mark.parametrize(
@@ -141,12 +138,6 @@ def test_the_expected_version_counts_its_local_label() -> None:
     assert not unexpected_version.enabled
 
 
-def test_a_compressed_set_is_expanded_before_it_is_compared() -> None:
-    name = "demo-1.0-py2.py3-none-any.whl"
-    assert list(tags_disagree(wheel(name, wheel=(("Tag", "py2.py3-none-any"),)))) == []
-    assert list(tags_disagree(wheel(name))) == []
-
-
 def test_a_tag_that_only_the_file_name_has_is_a_problem() -> None:
     package = wheel(wheel=(("Tag", "cp311-cp311-linux_x86_64"),))
     assert list(tags_disagree(package)) == [
@@ -156,6 +147,9 @@ def test_a_tag_that_only_the_file_name_has_is_a_problem() -> None:
             " it has cp311-cp311-linux_x86_64",
         )
     ]
+    name = "demo-1.0-py2.py3-none-any.whl"  # a compressed set is expanded
+    assert list(tags_disagree(wheel(name, wheel=(("Tag", "py2.py3-none-any"),)))) == []
+    assert list(tags_disagree(wheel(name))) == []
 
 
 def test_a_tag_that_only_wheel_has_is_a_problem() -> None:
@@ -455,6 +449,10 @@ def test_an_extension_in_purelib_is_a_problem() -> None:
     assert found.sentence == (
         "an extension module that lands in purelib: auditwheel refuses such a wheel"
     )
+    assert list(extension_in_purelib(wheel(objects=[extension()]))) == []
+    to_platlib = member("a.so", archive_name="demo-1.0.data/platlib/a.so")
+    package = wheel(objects=[extension("a.so")], members=[to_platlib], wheel=PURE)
+    assert list(extension_in_purelib(package)) == []
 
 
 def test_a_wheel_for_one_python_without_an_abi_is_no_library_wheel() -> None:
@@ -462,13 +460,6 @@ def test_a_wheel_for_one_python_without_an_abi_is_no_library_wheel() -> None:
         name = f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl"
         found = list(extension_in_purelib(wheel(name, objects=[extension()], wheel=PURE)))
         assert len(found) == count
-
-
-def test_an_extension_in_platlib_is_quiet() -> None:
-    assert list(extension_in_purelib(wheel(objects=[extension()]))) == []
-    moved = member("a.so", archive_name="demo-1.0.data/platlib/a.so")
-    package = wheel(objects=[extension("a.so")], members=[moved], wheel=PURE)
-    assert list(extension_in_purelib(package)) == []
 
 
 def test_a_library_wheel_may_be_pure_and_an_unread_extension_is_not_inspected() -> None:

@@ -311,14 +311,11 @@ def test_shadowed_import_fires_on_another_file_and_on_other_contents() -> None:
     assert list(shadowed_import(imported(), package)) == [NotInspected(sentence=sentence)]
 
 
-@pytest.mark.parametrize("version", ["1.1", "1.0+cpu", "unknown"])
-def test_version_disagrees_fires_on_another_version(version: str) -> None:
-    expected = f"demo.__version__ is {version!r}, METADATA says '1.0'"
-    assert say(version_disagrees(imported(version=version), wheel())) == [expected]
-
-
-def test_version_disagrees_is_quiet_on_other_spellings() -> None:
+def test_version_disagrees_fires_on_another_version_and_not_on_another_spelling() -> None:
     local = wheel("demo-1.0+cpu-cp311-cp311-manylinux_2_17_x86_64.whl")
+    for version in ("1.1", "1.0+cpu", "unknown"):
+        expected = f"demo.__version__ is {version!r}, METADATA says '1.0'"
+        assert say(version_disagrees(imported(version=version), wheel())) == [expected]
     for version in ("1.0", "1.0.0", "v1.0"):
         assert list(version_disagrees(imported(version=version), wheel())) == []
         assert list(version_disagrees(imported(version=version), local)) == []

@@ -38,12 +38,6 @@ def read(folder: Path, members: Mapping[str, Any], **fields: Any) -> tuple[Wheel
         return examination.get(Wheel), examination.get(SmallFiles)
 
 
-def test_a_script_that_was_not_read_is_not_inspected() -> None:
-    files = SmallFiles(unread=(UnparsedSource(path="bin/tool", reason="broken"),))
-    gap = NotInspected(path="bin/tool", sentence="broken")
-    assert list(foreign_interpreter(wheel(), files)) == [gap]
-
-
 def judge_script(folder: Path, content: bytes, **fields: Any) -> list[Finding]:
     members = {"demo/__init__.py": "", "demo-1.0.data/scripts/healthy": b"#!python\n"}
     members["demo-1.0.data/scripts/tool"] = content
@@ -75,6 +69,9 @@ def test_a_carriage_return_belongs_to_the_name_of_the_interpreter(tmp_path: Path
     assert found.sentence == "its first line ends in a carriage return: there is no python3\\r"
     with pytest.raises(NotApplicable):  # Windows reads no first line
         judge_script(tmp_path, b"#!/opt/python\n", tags=("py3-none-win_amd64",))
+    files = SmallFiles(unread=(UnparsedSource(path="bin/tool", reason="broken"),))
+    gap = NotInspected(path="bin/tool", sentence="broken")
+    assert list(foreign_interpreter(wheel(), files)) == [gap]
 
 
 @pytest.mark.parametrize(
@@ -114,12 +111,8 @@ def test_a_module_reads_a_stub_that_is_not_there(tmp_path: Path) -> None:
         "demo/__init__.py": (sentence, Level.ERROR),
         "demo/tests/__init__.py": (sentence, Level.WARNING),
     }
-
-
-def test_without_a_library_that_reads_stubs_none_is_missing(tmp_path: Path) -> None:
-    package, files = read(tmp_path, {"demo/__init__.py": "", "demo/a.py": STUB})
-    with pytest.raises(NotApplicable):
-        list(missing_stub_file(package, files))
+    with pytest.raises(NotApplicable):  # it requires no library that reads stubs
+        list(missing_stub_file(*read(tmp_path / "without", members)))
 
 
 SBOMS = "demo-1.0.dist-info/sboms/"

@@ -280,13 +280,6 @@ def test_what_a_program_finds_beside_it_helps_no_module() -> None:
     assert found.path == "demo/_a.pyd"
 
 
-def test_it_is_not_known_which_runtime_graalpy_has() -> None:
-    tags = "graalpy312-graalpy250_312_native"
-    package = _wheel(pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll")), tags=tags)
-    found = only(NotInspected, windows.unbundled_runtime(package, WINDOWS))
-    assert "GraalPy may ship" in found.sentence
-
-
 def test_a_distribution_may_bring_the_runtime() -> None:
     library = pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll", "Qt6Core.dll"))
     unmet = Edge(
@@ -344,6 +337,10 @@ def test_an_unread_library_is_a_gap_and_no_library_at_all_is_not_applicable() ->
     assert list(windows.unbundled_runtime(package, WINDOWS)) == [
         NotInspected(path="demo/a.dll", sentence="is truncated")
     ]
+    needing = pe_file("demo/a.pyd", needed=_needs("MSVCP140.dll"))
+    graalpy = _wheel(needing, tags="graalpy312-graalpy250_312_native")
+    gap = only(NotInspected, windows.unbundled_runtime(graalpy, WINDOWS))
+    assert "GraalPy may ship" in gap.sentence
     unloaded = pe_file(needed=_needs("MSVCP140.dll"), kind=Kind.DEBUG)
     of_linux = MalformedObject(path="demo/a.so", format=Format.ELF, offset=0, reason="is cut")
     for other in (_wheel(elf_file()), _wheel(unloaded), _wheel(malformed=(of_linux,))):
