@@ -70,7 +70,7 @@ def test_a_file_cut_at_any_length_is_malformed_or_reads_the_same(name: str) -> N
 def test_any_single_byte_may_be_wrong(name: str) -> None:
     content = BUILT[name]
     for place in range(4, len(content)):
-        for value in (0, 0x7F, 0xFF):
+        for value in {0, 0x7F, 0xFF} - {content[place]}:
             changed = bytearray(content)
             changed[place] = value
             _all_of(_read(bytes(changed)))

@@ -74,7 +74,7 @@ def test_any_single_byte_may_be_wrong(name: str) -> None:
     content = read_macho_sample(name)
     places = [at for at in _lengths(content) if content[at : at + 1] != b"\0" or at < 1200]
     for place in places:
-        for value in (0, 0x7F, 0xFF):
+        for value in {0, 0x7F, 0xFF} - {content[place]}:
             _read(patched(content, place, "B", value))
 
 

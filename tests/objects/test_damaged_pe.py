@@ -96,7 +96,7 @@ def test_an_image_cut_at_any_length_is_malformed_or_reads_the_same(name: str) ->
 def test_any_single_byte_may_be_wrong(name: str) -> None:
     whole = WHOLE[name]
     for place in range(2, len(whole)):
-        for value in (0, 0x7F, 0xFF):
+        for value in {0, 0x7F, 0xFF} - {whole[place]}:
             changed = bytearray(whole)
             changed[place] = value
             found = _read(bytes(changed))
