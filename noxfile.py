@@ -29,7 +29,7 @@ PINNED = {
 }
 """Files of requirements, and what they have besides their own."""
 NOTHING_SELECTED = 5  # pytest's exit status
-_ALL_CORES = ("-n", "auto", "--maxprocesses", "8", "--dist", "worksteal")
+_ALL_CORES = ("-n", "auto", "--maxprocesses", "8")
 _NEW_CHECK = (
     *("test_architecture.py", "test_declarations.py", "test_declaring.py", "test_defects.py"),
     *("test_documentation.py", "checks/test_defaults.py"),
