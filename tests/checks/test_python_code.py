@@ -412,7 +412,7 @@ LOST = {"demo/__init__.py": "from . import core\n", "demo/core.py": "from .inner
         f"x = 'a.{'b' * 900_000}\n",
         f"{'a.' * 450_000}a\n",
         f"from {'.' * 900_000}\n",
-        f"import {'a,' * 400_000}\n",
+        f"import {'a,' * 150_000}\n",
     ],
     ids=["spaces", "parentheses", "as", "long word", "dots", "levels", "plain"],
 )

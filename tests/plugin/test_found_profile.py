@@ -148,7 +148,7 @@ def test_pytest_runs_it_as_it_runs_a_conftest(
     folder: Path, mark: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(folder)
-    result = pytester.runpytest_inprocess("--binary-static", NAME)
+    result = pytester.runpytest_inprocess("--binary-static", NAME, "-k", "absolute-search-path")
     assert mark.read_text() == "checks "
     assert "was found automatically" not in result.stdout.str()
 

@@ -184,7 +184,8 @@ def test_facts_of_several_packages_need_a_folder(pytester: pytest.Pytester, run:
     refused = run(*paths, *ask_for("facts"))
     assert refused.ret == pytest.ExitCode.USAGE_ERROR
     assert "name a folder, with / at its end" in refused.stderr.str()
-    assert run(*paths, "--binary-report", "facts:all/").ret == pytest.ExitCode.OK
+    one = ("-k", "absolute-search-path")
+    assert run(*paths, *one, "--binary-report", "facts:all/").ret == pytest.ExitCode.OK
     assert len(list((pytester.path / "all").iterdir())) == 2
 
 
@@ -202,7 +203,8 @@ on_linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="only Linux has
 def test_a_report_that_is_lost_ends_a_run_without_problems_with_6(
     pytester: pytest.Pytester, run: Run, options: tuple[str, ...]
 ) -> None:
-    ended = run(healthy(pytester.path), *LOST, *ask_for("json"), *options)
+    one = ("-k", "absolute-search-path")
+    ended = run(healthy(pytester.path), *one, *LOST, *ask_for("json"), *options)
     assert ended.ret == TRY_AGAIN
     (line,) = result(pytester.path)["complaints"]
     assert line in ended.outlines
