@@ -353,8 +353,10 @@ def _make_entry(fields: tuple[int, ...], raw_name: bytes, extra: bytes, shift: i
             faults = (*faults, f"{ZIP64_FAULT} in the central directory")
         else:
             size, packed, offset = widened
-    if (size or crc) and name.endswith("/"):
-        faults = (*faults, f"it is the entry of a folder, and claims {size} bytes")
+    # uv streams an archive, takes no bytes for a folder, and compares that with its descriptor
+    described = packed if flags & DESCRIPTOR else 0
+    if (size or crc or described) and name.endswith("/"):
+        faults = (*faults, f"it is the entry of a folder, and claims {size or described} bytes")
     default = 0o40755 if name.endswith("/") else 0o100644
     mode = attributes >> 16 or default  # 4.4.15; Unix writers store st_mode in the upper half
     return ZipEntry(name, raw_name, flags, method, crc, packed, size, mode, offset + shift, faults)
