@@ -232,15 +232,12 @@ def test_what_the_user_gives_is_held_against_name_and_bytes() -> None:
         "Python: the tag cp311-cp311 says 3.11, but given python=3.12 says 3.12"
     ]
     assert judge(f"demo-1.0-{TAGS}", PLAIN, given=("python=3.11,version=1.0",)) == []
-    several = "demo-1.0-cp311.cp312-none-manylinux_2_17_x86_64.whl"  # the first is named
-    (sentence,) = sentences(judge(several, PLAIN, given=("python=3.10",)))
-    assert sentence.startswith("Python: the tag cp311-none says 3.11, but given python=3.10 ")
-
-
-def test_of_several_claims_of_a_source_the_first_is_named() -> None:
     bytes_ = [claim("linux", ClaimSource.BYTES), claim("windows", ClaimSource.BYTES)]
     names = [claim("macos", ClaimSource.NAME), claim("any", ClaimSource.NAME)]
     assert list(find_disputes("system", [*bytes_, *names])) == [(bytes_[0], names[0])]
+    several = "demo-1.0-cp311.cp312-none-manylinux_2_17_x86_64.whl"  # the first is named
+    (sentence,) = sentences(judge(several, PLAIN, given=("python=3.10",)))
+    assert sentence.startswith("Python: the tag cp311-none says 3.11, but given python=3.10 ")
 
 
 def claim(value: str, source: ClaimSource) -> ConfigurationClaim:

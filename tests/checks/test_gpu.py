@@ -202,6 +202,12 @@ def test_gpu_result_differs_fires_beyond_the_bound_of_its_dtype() -> None:
         "matmul in float32 differs from the CPU's result by a relative error above 0.0001",
         "matmul in float64 gives infinity or NaN, unlike the CPU",
     ]
+    wrong = measured("svd", float32_gradients=2e-3, float32_full=1e-6, float16=float("inf"))
+    assert say(gpu_result_differs(wrong)) == [
+        Note(sentence="float32: 1e-06 in svd, where 0.0001 is allowed"),
+        "svd in float32 gradients differs from the CPU's result by a relative error above 0.0001",
+        "svd in float16 gives infinity or NaN, unlike the CPU",
+    ]
 
 
 def test_steps_that_were_not_tried_are_gaps_of_results_and_of_work() -> None:

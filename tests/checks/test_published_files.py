@@ -195,6 +195,10 @@ def test_the_wrong_file_behind_a_name_is_found() -> None:
 def test_libraries_for_another_system_are_the_wrong_file(item: Any, sentence: str) -> None:
     problem = only(Problem, published_for_another_system(published(wheel(objects=[item]))))
     assert (problem.sentence, problem.level) == (sentence, Level.ERROR)
+    # where others fit, a foreign library is only warned of
+    objects = [elf_file("demo/libgood.so"), elf_file("demo/libarm.so", architecture="aarch64")]
+    problem = only(Problem, published_for_another_system(published(wheel(objects=objects))))
+    assert (problem.path, problem.level) == ("demo/libarm.so", Level.WARNING)
 
 
 def test_a_truncated_library_is_one_fault_before_and_after_the_download() -> None:

@@ -262,23 +262,34 @@ def test_undefined_symbols_are_told_once_an_object(
     ]
 
 
+NOBODY = "nothing that the file loads defines {}; link it with the library that does"
+
+
 @pytest.mark.parametrize(
-    ("tag", "names", "beginning"),
+    ("tag", "names", "sentence"),
     [
         (
             "musllinux_1_2_x86_64",
             ("__cxa_thread_atexit_impl", "mallinfo"),
             "uses __cxa_thread_atexit_impl, mallinfo, which glibc has, and musl does not",
         ),
-        ("musllinux_1_2_x86_64", ("gone", "mallinfo"), "has 2 undefined symbols (gone, mallinfo):"),
-        ("manylinux_2_28_x86_64", ("mallinfo",), "has 1 undefined symbol (mallinfo): nothing"),
+        (
+            "musllinux_1_2_x86_64",
+            ("gone", "mallinfo"),
+            f"has 2 undefined symbols (gone, mallinfo): {NOBODY.format('them')}",
+        ),
+        (
+            "manylinux_2_28_x86_64",
+            ("mallinfo",),
+            f"has 1 undefined symbol (mallinfo): {NOBODY.format('it')}",
+        ),
     ],
 )
 def test_a_function_of_glibc_is_no_librarys_on_musl(
-    tag: str, names: tuple[str, ...], beginning: str
+    tag: str, names: tuple[str, ...], sentence: str
 ) -> None:
     linkage = replace(linked(unresolved=undefined(*names)), target=f"{tag}, CPython 3.11")
-    assert only(Problem, undefined_symbol(linkage, NONE)).sentence.startswith(beginning)
+    assert only(Problem, undefined_symbol(linkage, NONE)).sentence == sentence
 
 
 @pytest.mark.parametrize(
