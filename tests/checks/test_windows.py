@@ -202,6 +202,10 @@ def test_a_library_that_only_a_program_loads_is_a_warning_like_the_program() -> 
     shared = _wheel(program, part, dll("demo/_a.pyd", "part.dll"))
     needed = only(Problem, windows.unbundled_runtime(shared, simulate(shared, on_windows())))
     assert needed.level is Level.ERROR
+    program = dll("demo/bin/tool.exe", "MSVCP140.dll", kind=Kind.EXECUTABLE)
+    package = _wheel(dll("demo/_a.pyd", "MSVCP140.dll"), program, dll("demo/bin/msvcp140.dll"))
+    found = only(Problem, windows.unbundled_runtime(package, simulate(package, on_windows())))
+    assert found.path == "demo/_a.pyd"  # which the program's copy does not help
 
 
 def test_what_a_missing_runtime_does_is_told_of_the_object_that_something_reaches() -> None:
@@ -271,13 +275,6 @@ def test_a_copy_that_only_unloaded_dlls_find_helps_no_import(other: str) -> None
     opened = replace(package, dll_directories=("tools",))
     again = windows.unbundled_runtime(opened, simulate(opened, on_windows()))
     assert not [each for each in again if "to tools/msvcp140.dll" in str(each)]
-
-
-def test_what_a_program_finds_beside_it_helps_no_module() -> None:
-    program = dll("demo/bin/tool.exe", "MSVCP140.dll", kind=Kind.EXECUTABLE)
-    package = _wheel(dll("demo/_a.pyd", "MSVCP140.dll"), program, dll("demo/bin/msvcp140.dll"))
-    found = only(Problem, windows.unbundled_runtime(package, simulate(package, on_windows())))
-    assert found.path == "demo/_a.pyd"
 
 
 def test_a_distribution_may_bring_the_runtime() -> None:
