@@ -71,6 +71,14 @@ def needs_conda_or_wheel(package: CondaPackage | Wheel, linkage: Linkage) -> Ite
     yield NotInspected(sentence="one place")
 
 
+@check
+def gap_before_the_question(package: Package) -> Iterator[Finding]:
+    """A check asks whether it applies after it has found a gap."""
+    if package.name != "demo":
+        yield NotInspected(path="demo/x", sentence="it cannot be read")
+    raise NotApplicable("nothing relates to it")
+
+
 class GivenFacts:
     """Facts that need no gathering: values, or the exceptions that gathering raises."""
 
@@ -181,6 +189,14 @@ def test_an_expired_waiver_accepts_nothing_and_says_so_unless_another_one_accept
     assert expired.sentence.startswith("known problem 'ours to fix' expired on 2026-05-31, but 2 ")
     verdict = verdict_on(absolute_path, PACKAGE, Profile(known_problems=(old, waiver())))
     assert (verdict.problems, len(verdict.accepted)) == ((), 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"), [("demo", Outcome.NOT_APPLICABLE), ("other", Outcome.NOT_INSPECTED)]
+)
+def test_what_was_found_before_a_check_does_not_apply_counts(name: str, outcome: Outcome) -> None:
+    verdict = verdict_on(gap_before_the_question, replace(PACKAGE, name=name))
+    assert verdict.outcome is outcome
 
 
 def test_a_package_without_such_objects_is_not_applicable() -> None:

@@ -149,9 +149,11 @@ def _subjects(check: Check[Any], package: Package) -> tuple[ObjectFile, ...]:
     A check of certain formats leaves out the objects that no claimed system loads.
     """
     found = tuple(item for item in package.objects if isinstance(item, check.subjects))
-    subjects = found
-    if ObjectFile not in check.subjects:
-        subjects = tuple(i for i in found if may_load(package.claims.systems, i.format))
+    subjects = tuple(
+        item
+        for item in found
+        if ObjectFile in check.subjects or may_load(package.claims.systems, item.format)
+    )
     unread = _unread(check, package)
     if not subjects and unread and not any(item.too_large for item in unread):
         raise Unavailable(f"none of {len(unread)} objects could be read: {unread[0].sentence}")
@@ -240,7 +242,7 @@ def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
         reason = f"unreadable package: {shorten_error(case.package_file_name, error)}"
     elif type(error) is CheckError and not reason.startswith(f"{case.check.id} "):
         reason = f"{case.check.id}: {reason}"  # of a fact that several checks may need
-    gap = NotInspected(sentence=reason, by_host=True)
+    by_host = isinstance(error, HostUnfit)
     return Verdict(
         check=case.check.id,
         family=case.check.family,
@@ -248,7 +250,7 @@ def _conclude_by_error(case: Case, error: BinaryChecksError) -> Verdict:
         package=case.package_file_name,
         outcome=next((end for kind, end in _OUTCOMES if isinstance(error, kind)), Outcome.BROKEN),
         reason=one_line(reason),
-        not_inspected=(gap,) if isinstance(error, HostUnfit) else (),
+        not_inspected=(NotInspected(sentence=reason, by_host=True),) if by_host else (),
         error=error,
     )
 
@@ -412,9 +414,12 @@ def _set_levels(
 ) -> Iterator[Problem]:
     """Yield problems with the profile's level, or the lower of their own and the check's level."""
     for problem in problems:
-        own = check.level.less_severe(problem.level)
-        if problem.facts[:1] == _TOO_LARGE:  # never less than an error, even of a warning's check
-            own = problem.level
+        # too large is never less than an error, even of a warning's check
+        own = (
+            problem.level
+            if problem.facts[:1] == _TOO_LARGE
+            else check.level.less_severe(problem.level)
+        )
         level = profile.level_of(check.id, problem.path, own)
         yield problem if level is problem.level else replace(problem, level=level)
 
@@ -431,15 +436,20 @@ def _call_check(
 ) -> Iterator[Problem | NotInspected | Note]:
     """Yield the check's findings on one subject, validated."""
     path, name = subject.path if isinstance(subject, ObjectFile) else "", case.check.id
+    has_found = False
     try:
         findings = case.check(subject, *case.evidence, **options)
         if isinstance(findings, str) or not isinstance(findings, Iterable):
-            returned = type(findings).__name__
-            raise CheckError(f"{name} returned {returned}, not an iterator of findings: use yield")
+            kind = type(findings).__name__
+            raise CheckError(f"{name} returned {kind}, not an iterator of findings: use yield")
         for finding in findings:
             if not isinstance(finding, Finding) or not all(_texts(finding)):
                 raise CheckError(f"{name} yields {finding!r:.80}, which is not a finding")
+            has_found = True
             yield _complete(finding, path)
+    except NotApplicable:
+        if not has_found:  # what it found before counts: a gap, or a problem
+            raise
     except Unavailable as error:  # the symbols of one object may be unknown
         why = {"too_large": isinstance(error, TooLarge), "by_host": isinstance(error, HostUnfit)}
         yield NotInspected(path=_encodable(path), sentence=str(error), **why)
