@@ -40,13 +40,11 @@ from binary_checks.objects.device.sections import (
 from binary_checks.objects.elf import header as elf_header
 from binary_checks.objects.elf.header import find_extents, read_sections
 from binary_checks.objects.macho import header as macho_header
+from binary_checks.objects.pe.header import FILE, SYMBOL_SIZE, read_section_name
 
 # The sections of a COFF object (``.obj``), which begins without a magic number (PE, "COFF File
 # Header (Object and Image)").
 
-# Machine, number of sections, time stamp, offset and number of symbols, size of the optional
-# header, flags.
-_FILE = Struct("<HHIIIHH")
 # ANON_OBJECT_HEADER_BIGOBJ: 0, 0xFFFF, version, machine, time stamp, class, number of sections,
 # offset and number of symbols
 _BIG = Struct("<HHHHI16s16xIII")
@@ -54,8 +52,7 @@ _BIG = Struct("<HHHHI16s16xIII")
 _BIG_CLASS = bytes.fromhex("c7a1bad1eebaa94baf20faf66aa4dcb8")
 _SECTION = Struct("<8s8xII16x")  # name, SizeOfRawData, PointerToRawData of a section header
 _MACHINES = frozenset({0x014C, 0x8664, 0xAA64})  # i386, AMD64, ARM64
-_SYMBOL_SIZE, _BIG_SYMBOL_SIZE = 18, 20  # bytes; the section number has 2 or 4
-_LONGEST_SECTION_NAME = 64  # bytes
+_BIG_SYMBOL_SIZE = 20  # bytes; the section number has 4 instead of 2
 
 
 def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
@@ -63,11 +60,11 @@ def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
 
     Raises MalformedError if sections lie after the end.
     """
-    if source.size < _FILE.size:
+    if source.size < FILE.size:
         return
-    machine, count, _, symbols, symbol_count, optional, _ = _FILE.unpack(source.read(0, _FILE.size))
-    start, symbol_size = _FILE.size + optional, _SYMBOL_SIZE
-    if machine == 0 and count == 0xFFFF and source.size >= _BIG.size:
+    machine, count, _, symbols, symbol_count, optional, _ = FILE.unpack(source.read(0, FILE.size))
+    start, symbol_size = FILE.size + optional, SYMBOL_SIZE
+    if not machine and source.size >= _BIG.size:
         *_, kind, count, symbols, symbol_count = _BIG.unpack(source.read(0, _BIG.size))
         start, symbol_size = _BIG.size, _BIG_SYMBOL_SIZE
         if kind != _BIG_CLASS:  # PE, "Import Header": a member of an import library
@@ -78,16 +75,7 @@ def find_coff_sections(source: LimitedSource) -> Iterator[tuple[str, int, int]]:
     strings = symbols + symbol_count * symbol_size
     for name, size, offset in _SECTION.iter_unpack(table):
         if size and offset:
-            yield _read_section_name(source, name.rstrip(b"\0"), strings), offset, size
-
-
-def _read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
-    """Return a section's name; if longer than 8 bytes, it is in the string table, at ``/123``."""
-    if name.startswith(b"/") and name[1:].isdigit():
-        start = strings + int(name[1:])
-        length = min(_LONGEST_SECTION_NAME, source.size - start)
-        name = source.read(start, length).partition(b"\0")[0]
-    return name.decode("latin-1")
+            yield read_section_name(source, name.rstrip(b"\0"), strings), offset, size
 
 
 # The kind of an archive's member, and the std::string types in the names of the archive's index.
@@ -317,10 +305,10 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[tupl
         digits = head[_SIZE].strip()
         if not head.endswith(b"`\n") or not digits.isdigit():  # ARFMAG of <ar.h>
             raise MalformedError("a member of the archive has no header", at)
-        start, size = at + _HEAD, int(digits)
         # In a thin archive only the tables of long names and of symbols have contents.
         if thin and not head.startswith((b"// ", b"/ ", b"/SYM64/ ")):
-            size = 0
+            digits = b"0"
+        start, size = at + _HEAD, int(digits)
         if start + size > source.size:
             reason = f"a member of {size} bytes begins, but only {source.size - start} are left"
             raise MalformedError(reason, at)

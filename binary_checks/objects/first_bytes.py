@@ -25,10 +25,6 @@ from binary_checks.model import (
 from binary_checks.objects import expect, recognise, refuse
 from binary_checks.objects.byte_source import FilePart, LimitedSource
 
-# IMAGE_DIRECTORY_ENTRY_COM_DESCRIPTOR, which only .NET code has (PE format, "Optional Header Data
-# Directories")
-_CLR = 14
-
 
 class _Beginning(NamedTuple):
     """The first bytes of a file; reading beyond them is not a fault of the file."""
@@ -91,7 +87,7 @@ def _read_pe(path: str, source: LimitedSource) -> Iterator[ObjectFile]:
         size=source.size,
         kind=Kind.SHARED if is_library else Kind.EXECUTABLE,
         architecture=pe.architecture_of(header, hybrid=False),
-        managed=bool(header.directories[_CLR][1]),
+        managed=bool(header.directories[pe.CLR][1]),
     )
 
 

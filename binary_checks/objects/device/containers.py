@@ -59,7 +59,7 @@ that offset is certain. After a container of an unknown format, or with a fault,
 
 def _name_contents(offset: int, target: DeviceTarget, reason: str, size: int = 0) -> Container:
     """Return a container whose contents are not read."""
-    part = Part(target, size, compressed=size > 0)
+    part = Part(target, size, bool(size))
     return Container(offset, (Entry(offset, (part,)),), reason)
 
 
@@ -222,8 +222,7 @@ bundle.
 """
 _ZLIB = 0
 _METHODS = {_ZLIB: "zlib", 1: "zstd"}
-_FETCHED = 1 << 14  # compressed bytes in which the table is searched for
-_UNPACKED = 1 << 16  # bytes unpacked from them at most
+_TABLE = 1 << 16  # compressed bytes in which the table is searched for, and bytes unpacked at most
 _PAGE = 4096  # bytes; linkers align bundles to it in the file and in memory
 
 
@@ -317,8 +316,8 @@ def walk_compressed(source: LimitedSource, start: int, end: int) -> ContainerWal
     rows: list[_Row] = []
     if method == _ZLIB and stop > at:
         try:
-            packed = source.read(at, min(stop - at, _FETCHED))
-            unpacked = zlib.decompressobj().decompress(packed, _UNPACKED)
+            packed = source.read(at, min(stop - at, _TABLE))
+            unpacked = zlib.decompressobj().decompress(packed, _TABLE)
         except zlib.error:
             unpacked = b""
         if not unpacked.startswith(BUNDLE_MAGIC):

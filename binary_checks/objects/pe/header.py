@@ -34,16 +34,17 @@ LOAD_CONFIG: Final = 10
 DELAY_IMPORT: Final = 13
 CLR: Final = 14
 
-_DOS_HEADER = 64  # bytes
+_DOS_HEADER = Struct("<60xI")  # e_lfanew
 # PE, "COFF File Header": machine, sections, time stamp, offset and number of symbols, size of the
 # optional header, characteristics
-_FILE = Struct("<HHIIIHH")
+FILE: Final = Struct("<HHIIIHH")
 # PE, "Section Table (Section Headers)": name, VirtualSize, address, SizeOfRawData,
 # PointerToRawData, relocations and line numbers (offsets, then counts), characteristics.
 SECTION: Final = Struct("<8sIIIIIIHHI")
 _MOST_DIRECTORIES = 16
 # Bytes of a COFF symbol record (PE, "COFF Symbol Table"); all records precede the string table.
-_SYMBOL_SIZE = 18
+SYMBOL_SIZE: Final = 18
+_LONGEST_SECTION_NAME = 64  # bytes; the names that we look for are shorter
 
 # PE, "Optional Header (Image Only)", up to NumberOfRvaAndSizes: magic, linker version (2), entry
 # point, image base, alignments (2), subsystem version (2), sizes of image and headers, subsystem,
@@ -104,12 +105,12 @@ def find_signature(source: LimitedSource) -> int:
     The offset is in the field e_lfanew of the DOS header, at byte 0x3C (PE, "MS-DOS Stub (Image
     Only)").
     """
-    if source.size < _DOS_HEADER:
+    if source.size < _DOS_HEADER.size:
         return 0
-    start = int.from_bytes(source.read(60, 4), "little")  # e_lfanew
+    (start,) = _DOS_HEADER.unpack(source.read(0, _DOS_HEADER.size))
     if start + 4 > source.size or source.read(start, 4) != b"PE\0\0":
         return 0
-    return start
+    return int(start)
 
 
 def read_header(source: LimitedSource, signature: int) -> PeHeader:
@@ -118,10 +119,10 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
     Raises MalformedError, or TooLarge if there are more sections than the limit.
     """
     start = signature + 4
-    source.require_end(start + _FILE.size, "the file header ends")
-    fields = _FILE.unpack(source.read(start, _FILE.size))
+    source.require_end(start + FILE.size, "the file header ends")
+    fields = FILE.unpack(source.read(start, FILE.size))
     machine, section_count, _, symbols_offset, symbol_count, optional_size, characteristics = fields
-    start += _FILE.size
+    start += FILE.size
     source.require_end(start + optional_size, "the optional header ends")
     optional = source.read(start, optional_size)
     bits, layout = _LAYOUTS.get(int.from_bytes(optional[:2], "little"), (0, _PE64))
@@ -136,7 +137,7 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
         file_alignment, (subsystem_version, minor), image_size, headers_size, subsystem,
         dll_characteristics, _read_directories(optional[layout.size :], count),
         start, start + optional_size, section_count,
-        symbols_offset + symbol_count * _SYMBOL_SIZE if symbols_offset else 0,
+        symbols_offset + symbol_count * SYMBOL_SIZE if symbols_offset else 0,
     )  # fmt: skip
     source.require_end(header.sections_end, "the section headers end")
     return header
@@ -182,7 +183,7 @@ def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...
     for name, virtual_size, address, size, offset, *_, flags in SECTION.iter_unpack(
         source.read(start, end - start)
     ):
-        spelled = _read_name(source, header, name.rstrip(b"\0"))
+        spelled = read_section_name(source, name.rstrip(b"\0"), header.strings_offset)
         # A section with PointerToRawData 0 has no contents, regardless of its size (.bss of GNU
         # ld).
         sections.append(
@@ -191,18 +192,17 @@ def read_sections(source: LimitedSource, header: PeHeader) -> tuple[Section, ...
     return tuple(sections)
 
 
-def _read_name(source: LimitedSource, header: PeHeader, name: bytes) -> str:
-    """Return the name of a section.
+def read_section_name(source: LimitedSource, name: bytes, strings: int) -> str:
+    """Return the name of a section; ``strings`` is the offset of the COFF string table, or 0.
 
     A name of more than 8 bytes is in the COFF string table, at the decimal offset in ``/123``; GNU
     ld uses such names in images, too (libfftw3-3.dll of pyfftw 0.15.1).
     """
-    if not name.startswith(b"/") or not name[1:].isdigit() or not header.strings_offset:
+    if not name.startswith(b"/") or not name[1:].isdigit() or not strings:
         return name.decode("latin-1")
-    start = header.strings_offset + int(name[1:])
+    start = strings + int(name[1:])
     source.require_end(start + 1, "the name of a section ends")
-    # the names that we look for are shorter
-    text = source.read(start, min(64, source.size - start))
+    text = source.read(start, min(_LONGEST_SECTION_NAME, source.size - start))
     return text.partition(b"\0")[0].decode("latin-1")
 
 
