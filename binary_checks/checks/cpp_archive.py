@@ -103,9 +103,8 @@ def _is_outside(path: str) -> bool:
 
 def _is_harmless(named: NamedPath, *, is_windows: bool) -> bool:
     """Whether every system has the path, or pkg-config itself replaces it on Windows."""
-    if named.path.startswith(_OF_SYSTEM):
-        return True
-    return is_windows and named.role is PathRole.VARIABLE and named.file.endswith(".pc")
+    replaced = is_windows and named.role is PathRole.VARIABLE and named.file.endswith(".pc")
+    return replaced or named.path.startswith(_OF_SYSTEM)
 
 
 @check
@@ -131,7 +130,7 @@ def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
     symbols = _count_strings(package)
     found = None
     if max(symbols) >= _ENOUGH and min(symbols) * 20 < max(symbols):
-        found = symbols[0] > symbols[1]
+        found = symbols[0] == max(symbols)
     if found is None:
         counts = "{} symbols with the new std::string, {} with the old".format(*symbols)
         yield NotInspected(sentence=f"the ABI of its libraries is not clear: {counts}")
@@ -162,7 +161,7 @@ def _count_strings(package: CppArchive) -> tuple[int, int]:
     for item in package.objects_of(ElfFile):
         if item.kind is Kind.SHARED:
             for name in item.exports.each_name():
-                if name[:3] == "_ZN" and name[3:4] != "S":
+                if name.startswith("_ZN") and not name.startswith("_ZNS"):
                     if "cxx11" in name:
                         counts[True] += 1
                     elif ("Ss" in name or "St4list" in name) and names_old_abi(name):
@@ -183,10 +182,10 @@ def _find_unread_files(package: CppArchive) -> Iterator[NotInspected]:
 
 def _present(package: CppArchive) -> frozenset[str]:
     """Return the paths of the archive's files, links and folders."""
-    paths: set[str] = {"."}
+    paths = {".", ""}
     for member in package.members:
         path = member.path.removesuffix("/")
-        while path and path not in paths:
+        while path not in paths:
             paths.add(path)
             path = path.rpartition("/")[0]
     return frozenset(paths)

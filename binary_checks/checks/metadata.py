@@ -61,8 +61,7 @@ from binary_checks.wording.problem_lines import OF_ONE_PROCESSOR
 from binary_checks.wording.sentences import name_first
 
 _LONGEST_TAG = 255  # characters, as in the longest file name
-_MOST_TAGS = 12  # in one sentence
-_MOST_PLATFORMS = 3  # in one sentence
+_MOST = 12  # tags or Pythons in one sentence
 _OF_COMPUTERS = {"x86_64", "i686", "aarch64"}  # others are boards', often with their own firmware
 _REQUIRED = ("Metadata-Version", "Name", "Version")
 _UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
@@ -227,8 +226,8 @@ def _expand(line: str) -> Iterator[str]:
 
 def _join(tags: Iterable[str]) -> str:
     few = sorted(tags)
-    more = f" and {len(few) - _MOST_TAGS} more" if len(few) > _MOST_TAGS else ""
-    return ", ".join(few[:_MOST_TAGS]) + more
+    more = f" and {len(few) - _MOST} more" if len(few) > _MOST else ""
+    return ", ".join(few[:_MOST]) + more
 
 
 @check
@@ -291,8 +290,8 @@ def _find_for_one_processor(
             and not (may_be_foreign(item, ()) or is_for_tests(item.path.split("/")))
         ]
         machines = {item.architecture for item in items}
-        if named and len(machines) == 1 and machines <= _OF_COMPUTERS:
-            names = name_first([*dict.fromkeys(item.file_name for item in named)], _MOST_PLATFORMS)
+        if named and len(machines) == 1 and machines & _OF_COMPUTERS:
+            names = name_first([*dict.fromkeys(item.file_name for item in named)])
             machine = min(machines)
             yield Problem(
                 path=named[0].path,
@@ -340,7 +339,7 @@ def platform_wheel_without_native_code(package: WheelLike) -> Iterator[Finding]:
     """
     if "any" in package.platforms or package.objects or package.malformed or package.unread:
         return
-    platforms = name_first(package.platforms, _MOST_PLATFORMS)
+    platforms = name_first(package.platforms)
     bound = sorted({tag.abi for tag in package.tags} - {"none"})
     if bound:
         claimed = f"its tags promise extension modules for {', '.join(bound)} on {platforms}"
@@ -536,7 +535,7 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
         versions = sorted({file.name.version for file in files if file.name.version})
         if not versions or any(file.name.version is None for file in files):
             continue
-        alone = name_first([f"{major}.{minor}" for major, minor in versions], 12)
+        alone = name_first([f"{major}.{minor}" for major, minor in versions], _MOST)
         if versions[1:] and _covers(package, versions):
             sentence = f"is there for Python {alone}; later Pythons lack it"
             yield Note(path=files[0].path, sentence=sentence)
@@ -557,8 +556,7 @@ def _is_vendored(package: WheelLike, path: str) -> bool:
     *folders, _ = package.layout.shorten(path).split("/")
     chain = ["/".join(folders[: count + 1]) for count in range(len(folders))]
     are_packages = [f"{folder}/__init__.py" in files for folder in chain]
-    ends = len(chain) > 1 and are_packages[0] and are_packages[-1]
-    return ends and not all(are_packages)
+    return not all(are_packages) and are_packages[0] and are_packages[-1]
 
 
 def _find_paths(package: WheelLike) -> frozenset[str]:
@@ -673,7 +671,7 @@ def python_is_excluded(package: WheelLike) -> Iterator[Finding]:
         yield Problem(
             path=f"{package.dist_info}/METADATA",
             sentence=f"Requires-Python {elide(wanted)!r} excludes every Python of "
-            f"{name_first([each.name for each in excluded], 3)}: {end}",
+            f"{name_first([each.name for each in excluded])}: {end}",
             level=Level.ERROR if whole else Level.WARNING,
         )
 
@@ -769,15 +767,16 @@ def metadata_field_refused(package: WheelLike) -> Iterator[Finding]:
     Level: nobody gets a release that was not uploaded, but a private index may accept it.
     """
     path, known = f"{package.dist_info}/METADATA", list_metadata_versions()
-    version = package.header("Metadata-Version") or known[-1]
-    if _NUMBER.fullmatch(version) and Version(version) > Version(known[-1]):
-        newer = f"Metadata-Version {version} is newer than {known[-1]}, the newest known one"
+    newest = known[-1]
+    version = package.header("Metadata-Version") or newest
+    if _NUMBER.fullmatch(version) and Version(version) > Version(newest):
+        newer = f"Metadata-Version {version} is newer than {newest}, the newest known one"
         yield NotInspected(path=path, sentence=f"{newer}: update packaging and binary-checks")
         return
     if version not in known:
         sentence = f"PyPI does not accept Metadata-Version {elide(version)!r}"
         yield Problem(path=path, sentence=sentence, facts=("Metadata-Version",))
-        version = known[-1]
+        version = newest
     for sentence, facts in find_field_faults(version, package.metadata).items():
         yield Problem(path=path, sentence=sentence, facts=facts)
 

@@ -317,7 +317,7 @@ def undefined_symbol(linkage: Linkage, package: Package) -> Iterator[Finding]:
     yield from _report_unexplored(linkage)
     if linkage.unknown_exports:
         total = sum(number for _, number in linkage.unknown_exports)
-        names = name_first([name for name, _ in linkage.unknown_exports], 3)
+        names = name_first([name for name, _ in linkage.unknown_exports])
         yield Note(
             sentence=f"{total} symbols of system libraries whose exports are unknown were assumed "
             f"to exist ({names})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,22 +19,23 @@ from fixtures.build_cpp_archive import OMIT
 from fixtures.build_elf import build_elf
 from fixtures.build_fatbin import archive
 from fixtures.elf_tables import ElfSymbol
-from fixtures.values import macho_file, pe_file
+from fixtures.values import elf_file, macho_file, pe_file
 from tests.checks.cpp_archives import OBJECT, package, said
 
 
 class TestPrefix:
     def test_one_with_a_header_lacks_nothing(self, tmp_path: Path) -> None:
         assert said(missing_prefix_part(package(tmp_path))) == []
+        bare: dict[str, object] = {"include/demo.h": OMIT, "include/Eigen/Core": ""}
+        assert said(missing_prefix_part(package(tmp_path, bare))) == []
 
     def test_without_headers_nobody_can_compile(self, tmp_path: Path) -> None:
-        assert said(missing_prefix_part(package(tmp_path, {"include/demo.h": OMIT}))) == [
+        none: dict[str, object] = {"include/demo.h": OMIT, "include/demo.txt": ""}
+        assert said(missing_prefix_part(package(tmp_path, none))) == [
             "warning: include: has no headers: nobody can compile against it"
         ]
         name = "libtorch-shared-with-deps-2.13.0.zip"
-        (line, *_) = said(
-            missing_prefix_part(package(tmp_path, {"include/demo.h": OMIT}, name=name))
-        )
+        (line, *_) = said(missing_prefix_part(package(tmp_path, none, name=name)))
         assert line == "include: has no headers: nobody can compile against it"
 
     def test_libtorch_has_more(self, tmp_path: Path) -> None:
@@ -83,9 +85,9 @@ class TestName:
         assert said(build_contradicts_name(package(tmp_path, files, name="demo.zip"))) == []
 
     def test_a_commit_alone_can_be_judged(self, tmp_path: Path) -> None:
-        files: dict[str, object] = {"build-hash": "unknown"}
+        files: dict[str, object] = {"build-hash": "x" * 61}
         assert said(build_contradicts_name(package(tmp_path, files, name="demo.zip"))) == [
-            "warning: build-hash: says 'unknown', which is not a commit"
+            f"warning: build-hash: says '{'x' * 60}', which is not a commit"
         ]
 
     def test_a_name_that_says_nothing(self, tmp_path: Path) -> None:
@@ -122,6 +124,7 @@ class TestPython:
         found = CppArchive(
             path=Path("demo.zip"),
             objects=(
+                elf_file("lib/libdemo.so", needed=(replace(need, name="libpython3.11.so.1.0"),)),
                 pe_file("bin/demo.dll", needed=(need,)),
                 macho_file("plugins/demo.dylib", needed=(frame,)),
             ),

@@ -29,7 +29,8 @@ class TestTargets:
         assert said(absolute_path_in_build_file(found)) == []
 
     def test_a_library_that_is_not_there(self, tmp_path: Path) -> None:
-        members = with_targets(TARGETS.replace("libdemo.so", "libgone.so"))
+        code = TARGETS.replace("libdemo.so", "libgone.so")
+        members = with_targets(f'{code}{code}set(DEMO_LIBRARY "${{_IMPORT_PREFIX}}/lib/no.so")')
         assert said(missing_target_file(package(tmp_path, members))) == [
             f"{NAMED}: line 6 names lib/libgone.so, which is not there (IMPORTED_LOCATION of demo)"
         ]
@@ -60,10 +61,13 @@ class TestTargets:
 
 class TestAbsolutePaths:
     def test_of_targets_and_variables(self, tmp_path: Path) -> None:
-        code = TARGETS.replace('"${_IMPORT_PREFIX}/include"', '"/opt/work/include;$<LINK_ONLY:m>"')
+        code = TARGETS.replace('"${_IMPORT_PREFIX}/include"', '"/opt/work;C:/x;$<LINK_ONLY:m>"')
         code += 'set(DEMO_INCLUDE_DIR "/__w/demo/include")\nset(DEMO_HINT /opt/demo)\n'
-        assert said(absolute_path_in_build_file(package(tmp_path, with_targets(code)))) == [
-            f"{NAMED}: line 6 names /opt/work/include (INTERFACE_INCLUDE_DIRECTORIES of demo)",
+        code += 'set(METAL_LIBRARY "/System/Library/Frameworks/Metal.framework")\n'
+        found = package(tmp_path, with_targets(code), name="demo-win-x64.zip")
+        assert said(missing_target_file(found)) == []
+        assert said(absolute_path_in_build_file(found)) == [
+            f"{NAMED}: line 6 names /opt/work, C:/x (INTERFACE_INCLUDE_DIRECTORIES of demo)",
             f"{NAMED}: line 11 names /__w/demo/include (DEMO_INCLUDE_DIR)",
         ]
 
@@ -91,12 +95,14 @@ class TestAbsolutePaths:
 
     def test_of_pkg_config(self, tmp_path: Path) -> None:
         text = "prefix=/usr/local\nlibdir=${prefix}/lib\nLibs: -L${libdir} -ldemo -L/opt/cuda/lib\n"
-        assert said(
-            absolute_path_in_build_file(package(tmp_path, {"lib/pkgconfig/a.pc": text}))
-        ) == [
+        lines = [
             "lib/pkgconfig/a.pc: line 1 names /usr/local (prefix)",
             "lib/pkgconfig/a.pc: line 3 names /opt/cuda/lib (Libs)",
         ]
+        # pkg-config for Windows replaces the prefix itself
+        for name, told in (("demo-linux-x64.zip", lines), ("demo-win-x64.zip", lines[1:])):
+            found = package(tmp_path, {"lib/pkgconfig/a.pc": text}, name=name)
+            assert said(absolute_path_in_build_file(found)) == told
 
     def test_of_pkg_config_that_counts_from_its_file(self, tmp_path: Path) -> None:
         text = "prefix=${pcfiledir}/../..\nlibdir=${prefix}/lib\nLibs: -L${libdir} -ldemo\n"
@@ -104,7 +110,7 @@ class TestAbsolutePaths:
         assert said(absolute_path_in_build_file(found)) == []
 
 
-NEW = [f"_ZN4demo4f{n:03}ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE" for n in range(20)]
+NEW = [f"_ZN4demo4f{n:03}ENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE" for n in range(21)]
 OLD = [f"_ZN4demo4f{n:03}ESs" for n in range(20)]
 
 
@@ -133,15 +139,21 @@ class TestAbi:
 
     @pytest.mark.parametrize(
         ("symbols", "unclear"),
-        [(NEW[:10], []), (NEW[:9], [(9, 0)]), ([*NEW, OLD[0]], [(20, 1)])],
+        [
+            ([*NEW[:10], "_ZN4demo3SsxEv"], []),
+            ([*NEW[:9], "_ZNSt7__cxx111aE", "a_cxx11"], [(9, 0)]),
+            ([*NEW, OLD[0]], []),
+            ([*NEW[:20], OLD[0]], [(20, 1)]),
+        ],
     )
     def test_too_few_symbols_or_too_many_of_the_other(
         self, tmp_path: Path, symbols: list[str], unclear: list[tuple[int, int]]
     ) -> None:
         members: dict[str, object] = {
-            "lib/libdemo.so": build_elf(exports=list(map(ElfSymbol, symbols)))
+            "lib/libdemo.so": build_elf(exports=list(map(ElfSymbol, symbols))),
+            CONFIGURED: f'{CONFIG}set(DEMO_CXX_FLAGS "-D_GLIBCXX_USE_CXX11_ABI=1")\n',
         }
-        found = package(tmp_path, members, name="demo-cxx11-abi-linux-x64.zip")
+        found = package(tmp_path, members)
         assert said(cxx_abi_misreported(found)) == [
             "not inspected: : the ABI of its libraries is not clear: "
             f"{new} symbols with the new std::string, {old} with the old"

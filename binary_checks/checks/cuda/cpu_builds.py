@@ -41,7 +41,7 @@ def cuda_in_cpu_build(
     yield from find_unloaded(linkage, package)
     foreign = [e for e in linkage.edges if is_cuda_library(e.needed) or is_driver_library(e.needed)]
     paths = list(dict.fromkeys(edge.path for edge in foreign))
-    libraries = name_first(sorted({edge.needed for edge in foreign}), 3)
+    libraries = name_first(sorted({edge.needed for edge in foreign}))
     if len(paths) > 1:  # in the same words for each file, so that reports group them
         libraries = f"libraries of CUDA ({libraries} in all)"
     for path in paths:
@@ -57,7 +57,7 @@ def cuda_in_cpu_build(
         if requirement.name.lower().startswith("nvidia-") or cuda_of_requirement(requirement)
     ]
     if requirements:
-        names = name_first(list(dict.fromkeys(requirements)), 3)
+        names = name_first(list(dict.fromkeys(requirements)))
         yield Problem(
             sentence=f"requires {names}, but it is CPU-only",
             facts=(requirements[0],),
