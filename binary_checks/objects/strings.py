@@ -67,8 +67,8 @@ def _string_at(window: bytes, place: int, prefixed: bool) -> bytes:
         return b""
     if window[start - 1] and not prefixed:
         return b""
-    end = window.find(b"\0", place, start + LONGEST + 1)
-    return window[start:end] if end >= 0 else b""
+    text, nul, _ = window[start : start + LONGEST + 1].partition(b"\0")
+    return text if nul else b""
 
 
 def _wide_at(window: bytes, place: int) -> bytes:
@@ -77,7 +77,7 @@ def _wide_at(window: bytes, place: int) -> bytes:
     before = window[place - 2 * min(LONGEST, place // 2) : place]
     length = min(_measure_end(before[::2], _LETTERS), _measure_end(before[1::2], b"\0"))
     start = place - 2 * length
-    if window[end - 1 : end + 2] != b"\0\0\0" or start < 2 or length == LONGEST:
+    if window[end - 1 : end + 2] != b"\0\0\0" or length == LONGEST:
         return b""
     low, high = window[start - 2 : start]
     if low in _PRINTABLE and high in _PRINTABLE:
@@ -106,7 +106,6 @@ _REST = re.compile(rb"[\t\x20-\x7e]*")
 # One pass for both: the names are searched for only if the object may open libraries.
 
 _REACH = 2 * LONGEST + 2  # bytes before and after an ending or an anchor that may belong to it
-_LONGEST_ENDING = 16  # bytes
 
 
 def search_strings(
@@ -125,7 +124,7 @@ def search_strings(
         for begin, block in source.blocks(start, end, _REACH):
             if pattern and ending:
                 window = b"\0\0" + block  # a name may begin at the first byte
-                for match in ending.finditer(window, begin + 2, begin + BLOCK + _LONGEST_ENDING):
+                for match in ending.finditer(window, begin):
                     names.add(read_name(window, match.start(), pattern))
             for anchor in ANCHORS:
                 place = block.find(anchor, begin)

@@ -211,7 +211,8 @@ def test_two_versions_of_one_platform_are_malformed() -> None:
         (28, ">II", (0x01000007, 3), "two slices for x86_64"),
         (36, ">I", (0x1000,), "outside of the file or in another slice"),
         (8, ">I", (7,), "the fat header says i686, but the slice says x86_64"),
-        (40, ">I", (16,), "ends within the Mach-O header"),
+        (40, ">I", (31,), "ends within the Mach-O header"),
+        (40, ">I", (32,), "the load commands end"),
     ],
 )
 def test_a_fat_header_that_lies_is_malformed(

@@ -161,7 +161,7 @@ def test_x32_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("machine", "flags", "name"),
     [
-        ("armv7l", 0x05000200, "armel"),
+        ("armv7l", 0x05000201, "armel"),
         ("armv7l", 0x05000400, "armv7l"),
         ("ppc64le", 0, "ppc64le"),
         ("ppc64le", 1, "ppc64le_elfv1"),

@@ -92,7 +92,7 @@ def test_a_type_that_no_loader_takes(number: int) -> None:
 
 @pytest.mark.parametrize(
     ("number", "kind"),
-    [(0, Kind.OTHER), (63, Kind.OTHER), (190, Kind.OTHER), (224, Kind.OTHER), (164, Kind.DEVICE)],
+    [(0, Kind.OTHER), (63, Kind.OTHER), (190, Kind.OTHER), (224, Kind.OTHER), (251, Kind.DEVICE)],
 )
 def test_a_machine_whose_files_look_otherwise(number: int, kind: Kind) -> None:
     (found,) = read_objects("a.so", Bytes(put(EXTENSION, header("machine"), number)))

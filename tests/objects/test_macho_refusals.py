@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from binary_checks.model import Kind, MachOFile, MalformedObject
+from binary_checks.model import MachOFile, MalformedObject
 from binary_checks.objects import read_objects
 from binary_checks.objects.macho.header import LC_DYLD_INFO_ONLY, LC_ID_DYLIB, LC_RPATH
 from fixtures.samples import FOLDER, read_macho_sample
@@ -70,9 +70,3 @@ def test_a_slice_that_is_aligned_to_more_than_there_is() -> None:
     (found,) = read_objects("a.so", Bytes(bytes(content)))
     assert isinstance(found, MalformedObject)
     assert "is aligned to 2**16 bytes" in found.reason
-
-
-def test_another_kind_of_file_is_no_library() -> None:
-    (found,) = read_objects("a.so", Bytes(patched(WEAK, 12, "I", 4)))
-    assert isinstance(found, MachOFile)
-    assert found.kind is Kind.OTHER

@@ -21,13 +21,19 @@ def _read(content: bytes) -> MachOFile:
     return found
 
 
-def test_a_signature_is_verified_page_by_page() -> None:
-    signed = read_macho_sample("signed_arm64.dylib")
-    assert _read(signed).signed
-    assert _read(signed).signature_faults == ()
+@pytest.mark.parametrize("place", [0x300, 0x1000, 0x2FFF])
+def test_a_page_that_was_changed_is_told_by_its_place(place: int) -> None:
+    content = read_macho_sample("signed_arm64.dylib")
+    assert (_read(content).signed, _read(content).signature_faults) == (True, ())
+    assert _read(patched(content, place, "B", content[place] ^ 1)).signature_faults == (
+        "the code signature's SHA-256 of 1 of 5 pages is wrong, "
+        f"first at byte {place // 4096 * 4096:#x}",
+    )
+
+
+def test_a_stale_signature_is_told_apart_from_none() -> None:
     assert not _read(read_macho_sample("unsigned_arm64.dylib")).signed
-    stale = read_macho_sample("stale_signature_arm64.dylib")
-    assert _read(stale).signature_faults == (
+    assert _read(read_macho_sample("stale_signature_arm64.dylib")).signature_faults == (
         "the code signature's SHA-256 of 1 of 5 pages is wrong, first at byte 0x0",
     )
 

@@ -37,3 +37,19 @@ def test_few_names_are_found_without_decoding_all() -> None:
     assert not SymbolGroups({}).among(("",))
     assert SymbolGroups(GROUPS).may_mention("dd")
     assert not SymbolGroups(GROUPS).may_mention("gone")
+
+
+def test_names_are_decoded_and_indexed_where_that_is_faster() -> None:
+    groups = {
+        Symbol(name="", version=str(size)): [b"%d" % number for number in range(size)]
+        for size in (1023, 1024)
+    }
+    asked, found = SymbolGroups(groups), SymbolGroups(groups)
+    assert asked.among(map(str, range(8))) == set(map(str, range(8)))
+    assert "names" not in vars(asked)
+    assert asked.among(map(str, range(9))) == set(map(str, range(9)))
+    assert "names" in vars(asked)
+    assert {each.version for each in found.find("5")} == {"1023", "1024"}
+    assert [like.version for like in found._large] == ["1024"]
+    assert [like.version for like in found._small["5"]] == ["1023"]
+    assert found.among(("5",)) == {"5"} <= vars(found)["names"]

@@ -66,6 +66,7 @@ THIN: Final = {
     b"\xce\xfa\xed\xfe": (32, "<"),
     b"\xcf\xfa\xed\xfe": (64, "<"),
 }
+_HEADER_SIZES = {32: 28, 64: 32}  # bytes of mach_header and mach_header_64, by the bits of a word
 # fat_arch (cputype, cpusubtype, offset, size, align) and fat_arch_64, with 64-bit offset and size;
 # always big-endian
 FAT: Final = {b"\xca\xfe\xba\xbe": Struct(">5I"), b"\xca\xfe\xba\xbf": Struct(">2I2QI4x")}
@@ -133,7 +134,7 @@ class MachHeader(NamedTuple):
     @property
     def size(self) -> int:
         """The size of mach_header or mach_header_64; the load commands follow."""
-        return 32 if self.bits == 64 else 28
+        return _HEADER_SIZES[self.bits]
 
     def struct(self, layout: str) -> Struct:
         """Return a structure in the file's byte order; "P" is a word of the file's class."""
@@ -142,12 +143,12 @@ class MachHeader(NamedTuple):
 
 def read_header(source: FilePart) -> MachHeader:
     """Read the header. Raises MalformedError unless the load commands lie inside the slice."""
-    start = source.read(0, min(32, source.size))
+    start = source.read(0, min(_HEADER_SIZES[64], source.size))
     if start[:4] not in THIN:
         shown = start[:4].hex(" ")
         raise MalformedError(f"a slice begins with {shown}, which is not a Mach-O header")
     bits, order = THIN[start[:4]]
-    if len(start) < (32 if bits == 64 else 28):
+    if len(start) < _HEADER_SIZES[bits]:
         raise MalformedError("the file ends within the Mach-O header", len(start))
     header = MachHeader(bits, order, *Struct(order + "6I").unpack_from(start, 4))
     source.require_end(header.size + header.commands_size, "the load commands end")
