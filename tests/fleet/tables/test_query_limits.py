@@ -112,16 +112,9 @@ def test_an_answer_without_end_is_given_up_and_leaves_nothing_behind(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a system without signals")
-@pytest.mark.parametrize(
-    ("number", "said"),
-    [(signal.SIGINT, "interrupted"), (signal.SIGTERM, "interrupted: SIGTERM")],
-)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_command_while_it_answers(
-    nights: Nights,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    number: signal.Signals,
-    said: str,
+    nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     demand_heard(number)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -131,7 +124,9 @@ def test_a_signal_ends_the_command_while_it_answers(
             time.sleep(0.05)
         asking.send_signal(number)
         out, err = asking.communicate(timeout=60)
-    assert (asking.returncode, out, err) == (2, "", f"binary-checks: {said}\n")
+    assert (asking.returncode, out) == (2, "")
+    # DuckDB may make its own error of a signal, which does not name it.
+    assert err.replace(": SIGTERM", "") == "binary-checks: interrupted\n"
     assert [*tmp_path.iterdir()] == []
 
 
