@@ -43,13 +43,11 @@ def find_gil_slot(
     nested = Struct(f"{word.format[0]}H6xQ")
 
     def read_slots(address: int, layout: Struct) -> dict[int, int]:
-        most = 32 * layout.size  # modules have up to ten slots
         tables = (
-            data[address - start : address - start + most]
-            for start, data in held
-            if 0 <= address - start < len(data)
+            data[address - start :] for start, data in held if start <= address < start + len(data)
         )
-        rows = layout.iter_unpack(next(tables, b"").ljust(most, b"\0"))
+        table = next(tables, b"")
+        rows = layout.iter_unpack(table[: len(table) // layout.size * layout.size])
         return {
             # PyO3 lets m_slots lead to PySlots, too: flags are above 16 bits
             number & 0xFFFF: moved.get(address + index * layout.size + layout.size // 2)

@@ -117,8 +117,8 @@ def test_only_modules_that_a_free_threaded_python_may_import_are_searched(tmp_pa
         assert found.gil_not_used is expected, name
 
 
-@pytest.mark.parametrize(("value", "expected"), [(1, True), (0, False)])
-def test_pointers_of_windows_are_absolute(value: int, expected: bool) -> None:
+@pytest.mark.parametrize(("value", "expected", "behind"), [(1, True, 0), (0, False, 88)])
+def test_pointers_of_windows_are_absolute(value: int, expected: bool, behind: int) -> None:
     sample = read_pe_sample("extension.cp313t-win_amd64.pyd")
     sample = sample.replace(b"PyModule_Create2", b"PyModuleDef_Init")
     place = address_of_next(sample)
@@ -130,7 +130,8 @@ def test_pointers_of_windows_are_absolute(value: int, expected: bool) -> None:
         return head + struct.pack("<QQQQQ", 0, 0, 0, 0, address)
 
     no_static_object = define(1 << 56, place + len(slots))
-    data = slots + others + no_static_object + define(0, place) + bytes(999)
+    whole = define(0, place)
+    data = slots + others + no_static_object + whole + whole[:behind]  # the last one is cut off
     content = append_section(sample, ".slots", data)
     (found,) = read_objects(FREE_DLL, Bytes(content))
     assert isinstance(found, ObjectFile)

@@ -32,8 +32,9 @@ def test_the_module_is_an_object_reader() -> None:
         (b"\x7fELF" + bytes(60), Format.ELF),
         (b"\xcf\xfa\xed\xfe" + bytes(60), Format.MACHO),
         (b"\xfe\xed\xfa\xce" + bytes(60), Format.MACHO),
-        (_fat(2), Format.MACHO),
-        (_fat(0x00000034), None),  # a Java class file of version 52.0
+        (_fat(1), Format.MACHO),
+        (_fat(44), Format.MACHO),
+        (_fat(45), None),  # a Java class file of version 45.0
         (_fat(0x0003002D), None),  # 45.3, the oldest
         (_fat(0), None),
         (b"MZ" + bytes(62), Format.PE),

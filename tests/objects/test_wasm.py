@@ -35,6 +35,7 @@ def test_a_side_module_states_its_needs_in_dylink() -> None:
     assert found.runtime_path == ("$ORIGIN/../demo.libs",)
     assert (found.memory_size, found.memory_alignment, found.table_size) == (16, 4, 0)
     assert found.refusals == ()
+    assert read(HEADER + custom("dylink.0", b"\1\4\0\x1f\0\0")).memory_alignment == 1 << 31
 
 
 def test_imports_are_bound_to_modules_and_may_be_weak() -> None:
@@ -48,8 +49,10 @@ def test_imports_are_bound_to_modules_and_may_be_weak() -> None:
 
 
 def test_functions_have_types() -> None:
-    found = read(build_wasm(functions={"f": ((I32, I32), (I32,))}, exports={"g": ((I32,), ())}))
-    assert found.imports.signatures == {"f": "(i32 i32) -> i32"}
+    types = (I32, 0x7E, 0x7D, 0x7C, 0x7B, 0x70, 0x6F, 0x69)
+    found = read(build_wasm(functions={"f": (types, (I32,))}, exports={"g": ((I32,), ())}))
+    words = "i32 i64 f32 f64 v128 funcref externref exnref"
+    assert found.imports.signatures == {"f": f"({words}) -> i32"}
     assert found.exports.signatures == {"g": "(i32) -> nothing"}
     assert [symbol.name for symbol in found.exports] == ["g"]
 
@@ -94,6 +97,8 @@ def test_the_kind_shows_in_sections_and_exports() -> None:
         (HEADER + section(1, b"\xff" * 12), "more than 64 bits"),
         (HEADER + section(2, vector([name("a") + name("x") + b"\0\5"])), "type 5 of 0"),
         (HEADER + section(7, vector([name("x") + b"\0\7"])), "function 7 of 0 is exported"),
+        (HEADER + section(7, vector([name("x") + b"\5\0"])), "of unknown kind 5"),
+        (HEADER + custom("dylink.0", b"\1\4\0\x20\0\0"), "a memory aligned to 2**32 bytes"),
     ],
 )
 def test_a_damaged_module_is_malformed(content: bytes, reason: str) -> None:
@@ -105,10 +110,7 @@ def test_a_damaged_module_is_malformed(content: bytes, reason: str) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (
-            build_wasm(side=False) + custom("dylink.0", b""),
-            "does not begin with its section dylink",
-        ),
+        (build_wasm(side=False) + custom("dylink.0", b""), "not begin with its section dylink"),
         (build_wasm() + section(1, b"\0"), "has sections twice, out of order or of unknown ids"),
         (HEADER + section(7, b"\0") * 2, "has sections twice, out of order or of unknown ids: 7 7"),
         (HEADER + section(99, b""), "has sections twice, out of order or of unknown ids: 99"),
