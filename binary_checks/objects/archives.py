@@ -87,7 +87,6 @@ _COFF = {0x014C: "i686", 0x8664: "x86_64", 0xAA64: "aarch64", 0xA641: "arm64ec",
 _LTCG_CLASS = bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2")
 _SHORT = b"\0\0\xff\xff"  # first bytes of import headers, big objects and objects of `cl /GL`
 _OF_GCC = ".gnu.lto_"  # first characters of sections with GIMPLE, GCC's intermediate code
-_CODE = 4  # SHF_EXECINSTR
 # Tag "cxx11" in a mangled name: std::__cxx11 or [abi:cxx11]
 _NEW = re.compile(rb"\0(_Z[^\0]*cxx11[^\0]*)")
 # Ss is std::string, Sb std::basic_string (Itanium C++ ABI, "Compression")
@@ -111,14 +110,14 @@ class MemberKind(NamedTuple):
 
 def describe_member(member: LimitedSource) -> MemberKind:
     """Return format and architecture of a member; describe a broken member as far as possible."""
-    head = member.read(0, min(64, member.size))
+    head = member.read(0, min(_BIG.size, member.size))
     try:
         if head.startswith(elf_header.MAGIC):
             elf = elf_header.read_header(member)
             sections = read_sections(member, elf)
             # An object with GIMPLE and without code is only for LTO.
             slim = any(each.name.startswith(_OF_GCC) for each in sections) and not any(
-                each.flags & _CODE and each.size for each in sections
+                each.flags & elf_header.SHF_EXECINSTR and each.size for each in sections
             )
             note = "GCC's own code for link-time optimisation" if slim else ""
             return MemberKind("ELF", elf_header.architecture_of(elf), note)
@@ -138,12 +137,12 @@ def _describe_coff(head: bytes) -> MemberKind:
     # IMPORT_OBJECT_HEADER (PE, "Import Header"; 20 bytes) and ANON_OBJECT_HEADER of winnt.h begin
     # with Sig1, Sig2, Version (byte 4; 0 in import headers), Machine (byte 6) and TimeDateStamp.
     # Only in ANON_OBJECT_HEADER, ClassID follows (bytes 12 to 27).
-    if head.startswith(_SHORT) and len(head) >= 20:
+    if head.startswith(_SHORT) and len(head) >= FILE.size:
         machine = _COFF.get(int.from_bytes(head[6:8], "little"), "")
         if head[12:28] == _LTCG_CLASS:
             return MemberKind("COFF", machine, "Visual C++'s own code for link-time optimisation")
         return MemberKind("COFF" if any(head[4:6]) else "import", machine)
-    machine = _COFF.get(int.from_bytes(head[:2], "little"), "") if len(head) >= 20 else ""
+    machine = _COFF.get(int.from_bytes(head[:2], "little"), "") if len(head) >= FILE.size else ""
     return MemberKind("COFF", machine) if machine else MemberKind()
 
 
@@ -191,7 +190,7 @@ def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject
     relocatable: list[Extent] = []  # relocatable device code, part of the above
     faults: list[DeviceFault] = []
     contents = _Contents()
-    thin = source.read(0, min(8, source.size)) == THIN_MAGIC
+    thin = source.read(0, min(len(THIN_MAGIC), source.size)) == THIN_MAGIC
     for member, is_index in _find_members(source, thin=thin):
         if is_index:
             contents.read_index(member)

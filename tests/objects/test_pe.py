@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from binary_checks.model import Dependency, Kind, PeFile, Symbol
+from binary_checks.model import Dependency, Kind, PeFile, Symbol, Symbols
 from binary_checks.objects import read_objects
 from fixtures.oracles.pe_facts import FACTS, facts_of
 from fixtures.samples import FOLDER, expected_pe_facts, read_pe_sample
@@ -36,10 +36,13 @@ def test_every_recipe_has_its_sample_and_its_facts() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sample_reads_as_llvm_readobj_prints_it(name: str) -> None:
-    ours, expected = facts_of(sample(name)), expected_pe_facts()[name]
+    found = sample(name)
+    ours, expected = facts_of(found), expected_pe_facts()[name]
     for fact in FACTS:
         if fact != "signed":
             assert (fact, ours[fact] or None) == (fact, expected.get(fact) or None)
+    assert found.imports.strong == Symbols(found.imports).strong
+    assert found.exports.among(("", *found.exports.names)) == found.exports.names
 
 
 def _llvm_version() -> int:

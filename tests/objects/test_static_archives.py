@@ -52,24 +52,32 @@ def test_members_that_are_alike_are_counted() -> None:
 
 
 def test_members_of_other_systems_are_told_apart() -> None:
-    short = b"\0\0\xff\xff\0\0\x64\x86".ljust(40, b"\0")
-    big = b"\0\0\xff\xff\2\0\x64\xaa".ljust(80, b"\0")
+    gcc = build_elf(kind="relocatable", sections={".gnu.lto_a": b"a"})
+    head = b"\0\0\xff\xff\1\0\x64\x86\0\0\0\0"
     found = read_plain(
         archive(
-            one_obj=coff({".text": bytes(8)}),
-            import_obj=short,
-            big_obj=big,
+            one_obj=coff({})[:20],
+            cut_obj=coff({})[:19],
+            import_obj=b"\0\0\xff\xff\0\0\x64\x86".ljust(20, b"\0"),
+            big_obj=b"\0\0\xff\xff\2\0\x64\xaa".ljust(80, b"\0"),
+            gl_obj=head + bytes.fromhex("38feb30ca5d9ab4dac9bd6b6222653c2"),
+            gcc_o=gcc,
+            slim_o=gcc.replace(struct.pack("<IQ", 1, 6), struct.pack("<IQ", 1, 2)),  # no code
             bitcode_o=b"BC\xc0\xde" + bytes(40),
             mac_o=struct.pack("<8I", 0xFEEDFACF, 0x0100000C, 0, 1, 0, 0, 0, 0),
         )
     )
-    rows = {(each.format, each.architecture) for each in found.members}
+    rows = {each.first: (each.format, each.architecture, each.note) for each in found.members}
     assert rows == {
-        ("COFF", "x86_64"),
-        ("import", "x86_64"),
-        ("COFF", "aarch64"),
-        ("LLVM bitcode", ""),
-        ("Mach-O", "aarch64"),
+        "one.obj": ("COFF", "x86_64", ""),
+        "cut.obj": ("", "", ""),
+        "import.obj": ("import", "x86_64", ""),
+        "big.obj": ("COFF", "aarch64", ""),
+        "gl.obj": ("COFF", "x86_64", "Visual C++'s own code for link-time optimisation"),
+        "gcc.o": ("ELF", "x86_64", ""),
+        "slim.o": ("ELF", "x86_64", "GCC's own code for link-time optimisation"),
+        "bitcode.o": ("LLVM bitcode", "", ""),
+        "mac.o": ("Mach-O", "aarch64", ""),
     }
 
 
@@ -83,7 +91,7 @@ def test_the_index_tells_which_strings_the_functions_have() -> None:
     names = index(
         "main",
         "_ZN4demo3newENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
-        "_ZN4demo3oldESs",
+        f"_ZN4demo300{'o' * 300}ESs",
         "_ZN4demo9getSslKeyEv",  # contains the letters, and is no std::string
         # a function of the standard library
         "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE3fooEv",
@@ -93,7 +101,7 @@ def test_the_index_tells_which_strings_the_functions_have() -> None:
     found = read_plain(content.replace(b"index/", b"/     ", 1))
     assert found.indexed
     assert (found.strings.new, found.strings.old) == (1, 1)
-    assert found.strings.old_example == "_ZN4demo3oldESs"
+    assert found.strings.old_example == f"_ZN4demo300{'o' * 289}"
 
 
 def test_a_thin_archive_names_files() -> None:

@@ -225,7 +225,7 @@ def list_entries(content: ByteSource, factor: int = 1) -> Iterator[DeviceEntry]:
     source = LimitedSource(content, factor)
     found: Iterable[tuple[str, Iterable[Extent]]] = ()  # members of an archive, and their extents
     try:
-        head = source.read(0, min(64, source.size))
+        head = source.read(0, min(len(archives.MAGIC), source.size))
         if head.startswith(elf_header.MAGIC):
             header = elf_header.read_header(source)
             if header.machine == EM_CUDA:

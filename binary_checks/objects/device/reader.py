@@ -53,7 +53,7 @@ _ASKED = re.compile(rb"-arch[ =]sm_(\d+[af]?)(?![0-9a-z])")
 
 def read(path: str, source: LimitedSource) -> tuple[DeviceFile, ...]:
     """Return the only object of a file of device code."""
-    head = source.read(0, min(64, source.size))
+    head = source.read(0, min(len(BUNDLE_MAGIC), source.size))
     name = next((n for magic, n in _ARCHITECTURES.items() if head.startswith(magic)), "")
     device = read_device_code(source, [(0, source.size)])
     found = DeviceFile(
