@@ -141,7 +141,7 @@ def _describe_coff(head: bytes) -> MemberKind:
         machine = _COFF.get(int.from_bytes(head[6:8], "little"), "")
         if head[12:28] == _LTCG_CLASS:
             return MemberKind("COFF", machine, "Visual C++'s own code for link-time optimisation")
-        return MemberKind("COFF" if any(head[4:6]) else "import", machine)
+        return MemberKind("import" if head.startswith(_IMPORT) else "COFF", machine)
     machine = _COFF.get(int.from_bytes(head[:2], "little"), "") if len(head) >= FILE.size else ""
     return MemberKind("COFF", machine) if machine else MemberKind()
 
