@@ -168,14 +168,15 @@ def find_strings(index: bytes) -> CxxStrings:
 
 MAGIC: Final = b"!<arch>\n"
 THIN_MAGIC: Final = b"!<thin>\n"
-_HEAD = 60  # member header: name, time, owner, group, mode, the size in 10 digits, "`\n"
-_SIZE = slice(48, 58)  # bytes of the member header that hold the size
+# Member header: name, (time, owner, group, mode), size in decimal digits, ARFMAG of <ar.h>
+_HEAD = Struct("16s32x10s2s")
 _IMPORT = b"\0\0\xff\xff\0\0"  # first bytes of a member that only names a function of a DLL
 _LONGEST_NAME = 256  # bytes
-_LONG_NAMES = 1 << 20  # bytes of the table for names of more than 15 characters
 # Index names: GNU and Visual C++ ("/"), GNU with 64-bit offsets, BSD and macOS.
 _INDEXES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
-_LONGEST_INDEX = 256 << 20  # bytes; the indexes of torch's static libraries have 20 MB
+_LONGEST_INDEX = (
+    256 << 20
+)  # bytes, also of the table of long names; the indexes of torch's static libraries have 20 MB
 # Members of import libraries that are not objects: long names, ARM64EC's symbols, hashes of XFG.
 _OTHERS = (b"//", b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
 _MOST_THIN = 10_000  # names reported
@@ -299,27 +300,26 @@ def _find_members(source: LimitedSource, *, thin: bool = False) -> Iterator[tupl
     """
     at = len(MAGIC)
     long_names = b""
-    while at + _HEAD <= source.size:
-        head = source.read(at, _HEAD)
-        digits = head[_SIZE].strip()
-        if not head.endswith(b"`\n") or not digits.isdigit():  # ARFMAG of <ar.h>
+    while at + _HEAD.size <= source.size:
+        name, digits, mark = _HEAD.unpack(source.read(at, _HEAD.size))
+        if mark != b"`\n" or not digits.strip().isdigit():
             raise MalformedError("a member of the archive has no header", at)
         # In a thin archive only the tables of long names and of symbols have contents.
-        if thin and not head.startswith((b"// ", b"/ ", b"/SYM64/ ")):
+        if thin and not name.startswith((b"// ", b"/ ", b"/SYM64/ ")):
             digits = b"0"
-        start, size = at + _HEAD, int(digits)
+        start, size = at + _HEAD.size, int(digits)
         if start + size > source.size:
             reason = f"a member of {size} bytes begins, but only {source.size - start} are left"
             raise MalformedError(reason, at)
         at = start + size + size % 2  # headers begin at even offsets
-        name = head[:16].rstrip()
+        name = name.rstrip()
         # BSD: the name is at the beginning of the contents, its length in the header
         if name.startswith(b"#1/") and name[3:].isdigit():
             length = min(int(name[3:]), size)
             name = source.read(start, min(length, _LONGEST_NAME)).rstrip(b"\0")
             start, size = start + length, size - length
         elif name == b"//":
-            long_names = source.read(start, min(size, _LONG_NAMES))
+            long_names = source.read(start, min(size, _LONGEST_INDEX))
         elif name[:1] == b"/" and name[1:].isdigit():  # GNU: offset of the name in the member "//"
             place = int(name[1:])
             name = re.split(rb"[\n\0]", long_names[place : place + _LONGEST_NAME])[0] or name

@@ -91,6 +91,7 @@ def test_the_index_tells_which_strings_the_functions_have() -> None:
     names = index(
         "main",
         "_ZN4demo3newENSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE",
+        "_ZN4demo4nameB5cxx11Ev",
         f"_ZN4demo300{'o' * 300}ESs",
         "_ZN4demo9getSslKeyEv",  # contains the letters, and is no std::string
         # a function of the standard library
@@ -100,7 +101,8 @@ def test_the_index_tells_which_strings_the_functions_have() -> None:
     content = archive(index=names, one_o=build_elf(kind="relocatable"))
     found = read_plain(content.replace(b"index/", b"/     ", 1))
     assert found.indexed
-    assert (found.strings.new, found.strings.old) == (1, 1)
+    assert (found.strings.new, found.strings.old) == (2, 1)
+    assert found.strings.new_example.startswith("_ZN4demo3newE")
     assert found.strings.old_example == f"_ZN4demo300{'o' * 289}"
 
 
@@ -119,8 +121,9 @@ def test_an_archive_under_the_name_of_a_library_is_none() -> None:
 
 
 def test_names_of_bsd_stand_before_the_contents() -> None:
-    plain = archive(one_o=b"one.o\0\0\0" + ONE)
-    assert entries(read_device(plain.replace(b"one.o/", b"#1/8  ", 1)))["sass sm_90"] == 1
+    found = read_device(archive(one_o=b"n" * 264 + ONE).replace(b"one.o/", b"#1/264", 1))
+    assert entries(found)["sass sm_90"] == 1
+    assert found.device_containers[0].member == "n" * 256  # its beginning
 
 
 def test_a_member_that_is_broken_is_a_fault_of_an_archive_with_device_code() -> None:
