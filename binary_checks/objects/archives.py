@@ -174,12 +174,10 @@ _IMPORT = b"\0\0\xff\xff\0\0"  # first bytes of a member that only names a funct
 _LONGEST_NAME = 256  # bytes
 # Index names: GNU and Visual C++ ("/"), GNU with 64-bit offsets, BSD and macOS.
 _INDEXES = (b"/", b"/SYM64/", b"__.SYMDEF", b"__.SYMDEF SORTED", b"__.SYMDEF_64")
-_LONGEST_INDEX = (
-    256 << 20
-)  # bytes, also of the table of long names; the indexes of torch's static libraries have 20 MB
+# Bytes, also of the table of long names; the indexes of torch's static libraries have 20 MB.
+_LONGEST_INDEX = 256 << 20
 # Members of import libraries that are not objects: long names, ARM64EC's symbols, hashes of XFG.
 _OTHERS = (b"//", b"/<ECSYMBOLS>/", b"/<XFGHASHMAP>/")
-_MOST_THIN = 10_000  # names reported
 
 
 def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject, ...]:
@@ -209,7 +207,8 @@ def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject
             faults.append(DeviceFault(offset=member.start, reason=reason))
     if not extents:
         if faults:
-            reason = f"at offset {faults[0].offset}: {faults[0].reason}"
+            first, *_ = faults
+            reason = f"at offset {first.offset}: {first.reason}"
             return (UnreadObject(path=path, format=Format.ARCHIVE, reason=reason),)
         return (contents.describe(path, source.size),)
     awaiting = Wrappers(relocatable=tuple(relocatable), awaits_linking=True)
@@ -217,7 +216,7 @@ def read(path: str, source: LimitedSource) -> tuple[StaticArchive | UnreadObject
     starts = sorted(extents)
 
     def name_at(offset: int) -> str:
-        return extents[starts[max(bisect_right(starts, (offset, source.size)) - 1, 0)]]
+        return extents[starts[bisect_right(starts, (offset, source.size)) - 1]]
 
     containers = tuple(replace(group, member=name_at(group.offset)) for group in device.containers)
     archive = replace(
@@ -288,7 +287,7 @@ class _Contents:
             members=members,
             indexed=self._indexed or not any(each.format for each in members),
             strings=self._strings,
-            thin=tuple(self.thin[:_MOST_THIN]),
+            thin=tuple(self.thin),
             unread=self._unread,
         )
 
