@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -255,13 +254,13 @@ def _show(artifact: Artifact, name: str) -> str:
     return (value[:12] if name in _DIGITS else value) or _NONE
 
 
-def _rank(version: str) -> tuple[int, Version, tuple[str, ...]]:
+def _rank(version: str) -> tuple[bool, Version, tuple[str, ...]]:
     """Return a sort key for versions; versions outside PEP 440 come first, by their numbers."""
     try:
-        return 1, Version(version), ()
+        return True, Version(version), ()
     except ValueError:
-        parts = islice(re.findall(r"\d+|[a-z]+", version.lower()), 20)
-        return 0, Version("0"), tuple(each.zfill(20) for each in parts)
+        parts = re.findall(r"\d+|[a-z]+", version.lower())
+        return False, Version("0"), tuple(each.zfill(20) for each in parts)
 
 
 def _order(each: FoundArtifact) -> tuple[object, ...]:

@@ -13,13 +13,12 @@ from binary_checks.documents.json_values import DocumentError
 from binary_checks.errors import ProfileError
 from binary_checks.files import read_named
 from binary_checks.fleet.artifacts.gating import Gate, GateRule, GateWaiver
-from binary_checks.fleet.artifacts.signatures import PublicKey, read_public_key
+from binary_checks.fleet.artifacts.signatures import LARGEST_KEY, PublicKey, read_public_key
 from binary_checks.fleet.cells import read_rows
 from binary_checks.profile import convert_table, load_profile, locate, parse_toml, reject_unknown
 from binary_checks.safe_text import one_line
 
 _LARGEST = 1 << 20  # bytes of the file
-_LARGEST_KEY = 16 << 10
 _Words = tuple[Literal["passed", "warned", "known"], ...]
 _TOP = {"channels": Mapping[str, dict[str, Any]], "keys": list, "own_families": tuple[str, ...]}
 _KEY = {"name": str, "file": str, "public": str}
@@ -111,7 +110,7 @@ class _PolicyReader:
             text, place = table.get("public", ""), f"{where}: public"
             if "file" in table:
                 place = f"{where}: file {one_line(table['file'])}"
-                content = read_named(self._folder / table["file"], _LARGEST_KEY, place)
+                content = read_named(self._folder / table["file"], LARGEST_KEY, place)
                 text = content.decode("utf-8", "replace")
             key = read_public_key(name, text, place)
             if name in found or key.public in {each.public for each in found.values()}:

@@ -33,6 +33,7 @@ from binary_checks.fleet.artifacts.channels import (
     list_withdrawn,
     require_free,
 )
+from binary_checks.fleet.artifacts.deriving import INSPECT_LIMIT, LONGEST_TEXT
 from binary_checks.fleet.artifacts.gating import (
     Gate,
     GateDecision,
@@ -213,8 +214,6 @@ FAMILIES = ("upload", "metadata", "release")
 """The families by which files are judged: what an index refuses, and what it takes for granted."""
 _REQUIRED = ("upload", "metadata")
 """The families that must be able to inspect a file: an index inspects everything."""
-_EACH, _FIRST = 600.0, 600.0  # seconds for each file, and for the process
-_LARGEST_METADATA = 16 << 20  # bytes
 
 
 class UploadFolder:
@@ -276,7 +275,7 @@ class UploadFolder:
         for artifact in list_artifacts(self._store, dict.fromkeys(digests)):
             if (artifact.project, artifact.version) not in wanted or artifact.file_name in own:
                 continue
-            content = self._store.read(artifact.metadata_name, _LARGEST_METADATA)
+            content = self._store.read(artifact.metadata_name, LONGEST_TEXT)
             if content is None:
                 raise RecordError(f"{self._store.url}: {artifact.metadata_name}: missing")
             folder = self._folder / artifact.sha256
@@ -291,8 +290,9 @@ class UploadFolder:
     def _judge(
         self, candidates: Sequence[PromotionCandidate], stubs: Sequence[Path], rules: str
     ) -> Iterator[PromotionCandidate]:
-        paths = [
-            self._folder / each.artifact.sha256 / each.entering.file_name for each in candidates
+        files = [
+            *(self._folder / each.artifact.sha256 / each.entering.file_name for each in candidates),
+            *stubs,
         ]
         document = self._folder / "result.json"
         end = run_limited(
@@ -300,10 +300,10 @@ class UploadFolder:
                 *("--static", "--profile", rules, "-m", " or ".join(FAMILIES)),
                 *(word for family in _REQUIRED for word in ("--require", family)),
                 *("--report", f"json:{document}"),
-                *map(str, (*paths, *stubs)),
+                *map(str, files),
             ),
             self._folder / "output",
-            _FIRST + _EACH * len(paths),
+            INSPECT_LIMIT * len(files),
             "upload rules",
         )
         told = cut(one_line(end.complaint or f"it ended with {end.status}"))

@@ -24,7 +24,7 @@ from binary_checks.fleet.artifacts.verdict import read_object
 from binary_checks.safe_text import cut, one_line
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
-_LARGEST_KEY = 16 << 10  # bytes of a file
+LARGEST_KEY = 16 << 10  # bytes of a file
 _MOST_SIGNATURES = 64
 _PUBLIC = bytes.fromhex("302a300506032b6570032100")  # SubjectPublicKeyInfo of ed25519 (RFC 8410)
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----\s+([A-Za-z0-9+/=\s]*?)-----END \1-----")
@@ -238,11 +238,11 @@ def _read_secret(path: Path, where: str) -> bytes:
     try:
         with open_regular(path, follow=True) as file:
             mode = os.fstat(file.fileno()).st_mode
-            content = file.read(_LARGEST_KEY + 1)
+            content = file.read(LARGEST_KEY + 1)
     except (OSError, ValueError) as error:
         raise ProfileError(f"{where}: {getattr(error, 'strerror', None) or error}") from None
     if os.name == "posix" and mode & (stat.S_IROTH | stat.S_IWOTH | stat.S_IWGRP):
         raise ProfileError(f"{where}: other users can read or change it; run chmod 600")
-    if len(content) > _LARGEST_KEY:
-        raise ProfileError(f"{where}: larger than {_LARGEST_KEY} bytes")
+    if len(content) > LARGEST_KEY:
+        raise ProfileError(f"{where}: larger than {LARGEST_KEY} bytes")
     return content

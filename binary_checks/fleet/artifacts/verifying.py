@@ -19,6 +19,7 @@ from binary_checks.fleet.artifacts.channel_index import (
     view_known_channel,
 )
 from binary_checks.fleet.artifacts.channels import ChannelMember, list_channels
+from binary_checks.fleet.artifacts.deriving import LONGEST_TEXT
 from binary_checks.fleet.artifacts.gating import AHEAD, Gate, apply_rules, decide, read_gate
 from binary_checks.fleet.artifacts.kept_artifacts import fetch_object, list_artifacts
 from binary_checks.fleet.artifacts.kept_verdicts import (
@@ -44,8 +45,6 @@ from binary_checks.fleet.store import (
     promotion_prefix,
 )
 from binary_checks.safe_text import cut, one_line
-
-_LARGEST_METADATA = 16 << 20  # bytes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -145,7 +144,7 @@ def _list_objects(artifact: Artifact) -> Iterator[tuple[str, str, int]]:
     """Yield the name, the SHA-256 and the greatest size of each object of an artifact."""
     yield artifact.object_name, artifact.sha256, artifact.size
     if artifact.metadata_sha256:
-        yield artifact.metadata_name, artifact.metadata_sha256, _LARGEST_METADATA
+        yield artifact.metadata_name, artifact.metadata_sha256, LONGEST_TEXT
     for each in artifact.companions:
         yield artifact.name_companion(each), each.sha256, each.size
 

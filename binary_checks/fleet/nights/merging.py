@@ -97,7 +97,7 @@ def merge_night(store: Store, night: str, folders: Sequence[Path]) -> Merged:
     cells = {each.cell.id: each for each in plan.cells}
     ours = _list_results([store], night)
     attempts = known = 0
-    for stage, named in sorted(_list_results(others, night).items(), key=lambda pair: pair[0]):
+    for stage, named in sorted(_list_results(others, night).items()):
         if len(named) > _MOST_ATTEMPTS:
             complaints.append(f"{stage[0]}: more than {_MOST_ATTEMPTS} attempts: none are copied")
             continue

@@ -104,8 +104,9 @@ def test_the_latest_of_each_configuration_is_the_newest_version() -> None:
         make(version="1.2", python="3.11"),
         make(version="1.10rc1", python="3.12"),
         make(version="1.1.1w", python="3.13"),
+        make(version="0", python="3.13"),
     ]
-    assert keep_latest(found) == [found[5], found[3], found[2]]
+    assert keep_latest(found) == [found[6], found[3], found[2]]
 
 
 def test_builds_with_other_blas_of_other_branches_or_linked_otherwise_are_each_the_latest() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from binary_checks.fleet.artifacts import (
+    INSPECT_LIMIT,
     Artifact,
     Incoming,
     describe_relabelled,
@@ -54,7 +55,8 @@ KNOWN = "Classifier: Programming Language :: Python :: 3\n"
 def judged_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have files judged in this process, which takes a tenth of the time."""
 
-    def run(arguments: tuple[str, ...], output: Path, *_: object) -> LimitedEnd:
+    def run(arguments: tuple[str, ...], output: Path, timeout: float, _: str) -> LimitedEnd:
+        assert timeout == INSPECT_LIMIT * sum(each.endswith(".whl") for each in arguments)
         done = command(output.parent, *arguments)
         lines = done.stderr.strip().splitlines()
         return LimitedEnd(done.returncode, lines[-1] if lines else "")
@@ -155,9 +157,10 @@ def test_a_name_that_other_bytes_have_is_refused(desk: Desk) -> None:
 def test_each_thing_that_the_index_refuses_is_named(desk: Desk) -> None:
     pytest.importorskip("trove_classifiers")
     headers = "License-Expression: BSD\nClassifier: Topic :: Nothing\nRequires-Dist: a==1+cpu\n"
+    good = push(desk, version=f"0.9{LABEL}")
     push(desk, platform="linux_x86_64", headers=headers)
     status, out, _ = desk.promote("--json", policy=PYPI)
-    (row,) = json.loads(out)["files"]
+    _, row = json.loads(out)["files"]
     assert status == 1
     assert [each.partition(":")[0] for each in sorted(row["reasons"])] == [
         "classifier-refused",
@@ -165,7 +168,7 @@ def test_each_thing_that_the_index_refuses_is_named(desk: Desk) -> None:
         "metadata-field-refused",
         "platform-tag-refused",
     ]
-    assert list_members(desk.store, "release") == []
+    assert desk.released() == [good.file_name.replace(LABEL, "")]
 
 
 def test_a_label_that_stays_is_refused(desk: Desk) -> None:

@@ -276,7 +276,7 @@ def test_a_job_without_that_night_is_said_and_a_folder_without_a_store_is_refuse
     merged = merge_night(store, NIGHT, [artifacts])
     assert merged.attempts == 0
     assert merged.complaints[0].endswith(f"no results of the night {NIGHT}")
-    (tmp_path / "empty").mkdir()
+    job(tmp_path / "empty", "one/two/three")  # too deep
     with pytest.raises(ProfileError, match="it contains no store"):
         merge_night(store, NIGHT, [tmp_path / "empty"])
 
@@ -300,18 +300,14 @@ def test_frozen_files_of_a_folder_count_for_nothing(store: Store, artifacts: Pat
     assert store.read(frozen_name(NIGHT, FROZEN)) == CELLS
 
 
-def test_the_store_numbers_the_attempts(store: Store, artifacts: Path) -> None:
-    fill(job(artifacts, "fork"), attempt(number=2**63), attempt("two"))
-    assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=2)
-    assert "results/one.cpu1.json" in names(store)
-
-
 def test_of_too_many_attempts_none_are_taken_over(store: Store, artifacts: Path) -> None:
     made = job(artifacts, "fork")
-    fill(made, *(attempt(number=number, seconds=float(number)) for number in range(1, 102)))
+    for cell, most in (("one", 101), ("two", 100)):
+        fill(made, *(attempt(cell, each, seconds=float(each)) for each in range(1, most + 1)))
     merged = merge_night(store, NIGHT, [artifacts])
-    assert merged.attempts == 0
-    assert merged.complaints[0].endswith("more than 100 attempts: none are copied")
+    assert merged == Merged(
+        attempts=100, complaints=("one: more than 100 attempts: none are copied",)
+    )
 
 
 @pytest.mark.parametrize("state", [CellState.FLAKY, CellState.STALE, CellState.MISSING])
@@ -325,14 +321,15 @@ def test_an_attempt_that_ends_as_none_can_is_lost(
 
 
 def test_a_log_that_is_too_large_is_replaced_by_a_line(store: Store, artifacts: Path) -> None:
-    made = job(artifacts, "fork")
-    one = replace(attempt(), log=hashlib.sha256(b"log of one\n").hexdigest())
-    made.create(name_log(one), b"x" * (5 << 20))
-    fill(made, attempt())
-    assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=1)
-    (name,) = (each.name for each in store.names(f"night={NIGHT}/succeeded/"))
-    kept = store.read(name) or b""
-    assert kept.startswith(b"its log was not taken over")
+    made, most = job(artifacts, "fork"), 4 << 20
+    for cell, size in (("one", most), ("two", most + 1)):
+        log = hashlib.sha256(b"log of %s\n" % cell.encode()).hexdigest()
+        made.create(name_log(replace(attempt(cell), log=log)), b"x" * size)
+        fill(made, attempt(cell))
+    assert merge_night(store, NIGHT, [artifacts]) == Merged(attempts=2)
+    whole, line = (store.read(each.name) for each in store.names(f"night={NIGHT}/succeeded/"))
+    assert whole == b"x" * most
+    assert line == b"its log was not taken over: it has more than 4 MiB\n"
 
 
 def test_a_failure_that_the_store_cannot_read_now_is_not_hidden(
@@ -354,9 +351,11 @@ def test_a_failure_that_the_store_cannot_read_now_is_not_hidden(
     assert names(store) == before
 
 
-def test_a_folder_that_is_named_twice_is_merged_once(store: Store, artifacts: Path) -> None:
+def test_a_folder_that_is_named_twice_is_merged_once_and_the_store_numbers_its_attempts(
+    store: Store, artifacts: Path
+) -> None:
     made = job(artifacts, "a")
-    fill(made, attempt(state=CellState.FAILED, exit_status=1), attempt(number=2))
+    fill(made, attempt(state=CellState.FAILED, exit_status=1), attempt(number=2**63))
     merged = merge_night(store, NIGHT, [artifacts, artifacts / "a", artifacts])
     assert merged.attempts == 2
-    assert len(names(store, f"night={NIGHT}/results/")) == 2
+    assert names(store, f"night={NIGHT}/results/") == ["one.cpu1.json", "one.cpu2.json"]
