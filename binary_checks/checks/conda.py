@@ -291,7 +291,7 @@ def understated_driver(package: CondaLike, linkage: Linkage | CondaLike) -> Iter
     if not any(map(is_of_cuda, package.depends)):
         what = f"needs {needed[0][1]}" if needed else "has code for GPUs"
         sentence = f"{what}, and no dependency asks for a driver (__cuda, cuda-version)"
-        path = code[0] if code else ""
+        path = next(iter(code), "")
         yield Problem(path=path, sentence=sentence, level=Level.WARNING)
 
 

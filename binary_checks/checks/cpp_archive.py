@@ -321,7 +321,7 @@ def python_in_cpp_archive(package: CppArchive) -> Iterator[Finding]:
             yield Problem(path=item.path, sentence=sentence, facts=(needed[0],), level=level)
         elif asked := sorted(find_python_symbols(item).names):
             sentence = f"needs symbols of Python ({name_first(asked)}), which C++ users do not have"
-            yield Problem(path=item.path, sentence=sentence, facts=(asked[0],), level=level)
+            yield Problem(path=item.path, sentence=sentence, facts=(min(asked),), level=level)
     reported = {item.path for item in package.objects}
     for member in package.members:
         folder, _, last = member.path.rpartition("/")

@@ -510,7 +510,6 @@ def _is_for_others(step: Step, package: Package, code: CodeNames) -> bool:
 # have loaded before are missing; a fault that follows only from this is not a fault of the package.
 
 _BEFORE = frozenset({Rule.LOADED, Rule.LOADED_FIRST})
-_SHOWN = 3  # names of symbols in a message
 
 
 @check
@@ -638,7 +637,7 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     unresolved = frozenset(each.name for each in lacking if not each.elsewhere)
     if root not in objects or not is_extension(objects[root]):
         if doubtful := names - unresolved:  # its importer may have loaded a library before
-            shown = name_first(sorted(doubtful), _SHOWN)
+            shown = name_first(sorted(doubtful))
             why = f"only libraries loaded before it may define {shown}"
             sentence = f"not loaded on {tried.report.system}: {why}"
             yield NotInspected(path=path, sentence=sentence)
@@ -646,7 +645,7 @@ def _judge_group(faults: list[LoadFault], tried: _Tried) -> Iterator[Finding]:
     if not names:
         return
     count = f"{len(names):,} symbols" if len(names) > 1 else "a symbol"
-    shown = name_first(sorted(names), _SHOWN)
+    shown = name_first(sorted(names))
     why = f"no library that it loads there defines {count} ({shown})"
     first = replace(faults[0], name=min(names))
     items = [each for each in lacking if each.name in names]

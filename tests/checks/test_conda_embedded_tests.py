@@ -9,7 +9,8 @@ from fixtures.values import only
 
 def report(outcome: Ending, detail: str = "", **fields: bool) -> EmbeddedTestReport:
     step = Step(name="run_test.py", outcome=outcome, detail=detail, **fields)  # type: ignore[arg-type]
-    return EmbeddedTestReport(python="CPython 3.11.7", runs=(SnippetRun(step=step),))
+    runs = (SnippetRun(step=Step(name="run_test.sh")), SnippetRun(step=step))
+    return EmbeddedTestReport(python="CPython 3.11.7", runs=runs)
 
 
 def test_embedded_test_fails_fires_on_one_that_fails() -> None:

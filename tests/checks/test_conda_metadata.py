@@ -90,8 +90,9 @@ def test_names_may_be_allowed_one_by_one_and_not_all(allowed: tuple[str, ...], c
 
 
 def test_overlinking_is_not_inspected_where_no_dependency_was_given() -> None:
-    needs = linkage(edge("libother.so.1"), requirements=("other",))
-    assert only(NotInspected, overlinking(GivenPackages(), needs, package("demo", "other")))
+    needs = linkage(edge("libother.so.1"), requirements=("other", "b", "c", "d"))
+    gap = only(NotInspected, overlinking(GivenPackages(), needs, package("demo", "other")))
+    assert gap.sentence.endswith("with --binary-with (other, b, c)")
     with pytest.raises(NotApplicable):
         list(overlinking(GivenPackages(), linkage(), package("demo")))
 
@@ -115,13 +116,15 @@ MODULE = (member(f"{SITE}/demo/__init__.py"),)
     ("depends", "reason"),
     [
         (("numpy", "python"), "'python' allows others"),
-        (("numpy", "python >=3.9"), "'python >=3.9' allows others"),
+        (("python >=3.9", "python <4"), "'python >=3.9' allows others"),
         (("numpy",), "no requirement excludes other Pythons"),
         ((), "no requirement excludes other Pythons"),
     ],
 )
 def test_unpinned_python_fires_where_others_fit(depends: tuple[str, ...], reason: str) -> None:
-    ((sentence, _),) = told(unpinned_python(package("demo", *depends, members=MODULE)))
+    oldest = Claims(pythons=(PythonClaim(name="python >=3.9", version=(3, 9)),))
+    item = package("demo", *depends, members=MODULE, claims=oldest)
+    ((sentence, _),) = told(unpinned_python(item))
     assert sentence == f"its files are for Python 3.11, and {reason}"
 
 
@@ -130,8 +133,15 @@ def test_unpinned_python_is_quiet_on_what_is_pinned() -> None:
     pinned = package("demo", "python >=3.11,<3.12.0a0", members=MODULE, claims=claims)
     assert told(unpinned_python(pinned)) == []
     assert told(unpinned_python(package("demo", "python_abi 3.11.*", members=MODULE))) == []
-    with pytest.raises(NotApplicable):
-        list(unpinned_python(package("demo", members=MODULE, noarch="python")))
+    there = (member("Lib/site-packages/demo/__init__.py"),)
+    windows = Layout(site_packages="Lib/site-packages", climbs=False)
+    for other in (
+        package("demo", members=MODULE, noarch="python"),
+        package("demo"),
+        package("demo", members=there, layout=windows),
+    ):
+        with pytest.raises(NotApplicable):
+            list(unpinned_python(other))
     with pytest.raises(NotApplicable, match="the package is Python itself"):
         list(unpinned_python(package("python", members=MODULE)))
 
@@ -180,11 +190,16 @@ def test_understated_driver_fires_on_an_older_cuda() -> None:
     assert level is Level.ERROR
 
 
-@pytest.mark.parametrize("objects", [(), (elf_file(NATIVE, device_code=(CODE,)),)])
-def test_understated_driver_warns_where_none_is_asked_for(objects: Any) -> None:
-    needs = linkage() if objects else linkage(CUDART)
-    ((_, level),) = told(understated_driver(package("demo", "python", objects=objects), needs))
-    assert level is Level.WARNING
+def test_understated_driver_warns_where_none_is_asked_for() -> None:
+    objects = [elf_file(path, device_code=(CODE,)) for path in (NATIVE, "lib/other.so")]
+    both = linkage(CUDART, edge("libcublas.so.12"))
+    for item, needs, path, what in (
+        (package(objects=objects), linkage(), NATIVE, "has code for GPUs"),
+        (package(), both, "", "needs libcudart.so.12"),
+    ):
+        found = only(Problem, understated_driver(item, needs))
+        assert (found.path, found.level) == (path, Level.WARNING)
+        assert found.sentence.startswith(f"{what}, and no dependency asks for a driver")
 
 
 def test_understated_driver_is_quiet_on_what_asks_for_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from binary_checks.checks.cuda.device_code import (
+    corrupt_device_code,
     malformed_device_code,
     missing_gpu_architecture,
     no_forward_compatible_ptx,
@@ -16,6 +17,7 @@ from binary_checks.checks.cuda.device_code import (
 from binary_checks.errors import NotApplicable
 from binary_checks.model import (
     DeviceContainers,
+    DeviceDetails,
     DeviceFault,
     DeviceFile,
     DeviceKind,
@@ -281,6 +283,7 @@ def test_a_file_that_nobody_could_read_is_not_inspected() -> None:
     unread = wheel(malformed=(item,))
     gap = [NotInspected(path=PATH, sentence="cut off")]
     assert list(malformed_device_code(unread)) == gap
+    assert list(corrupt_device_code(unread, DeviceDetails())) == gap
     assert list(missing_gpu_architecture(unread, expected=("sm_90",))) == gap
     broken = package(("sm_90", 1), device_faults=(FAULT,))  # behind it nothing passes
     found = only(NotInspected, missing_gpu_architecture(broken, expected=("sm_90",)))

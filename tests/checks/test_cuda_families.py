@@ -140,6 +140,7 @@ def test_where_the_layout_has_all_that_matters_no_string_is_missed() -> None:
     parts = [each for each in cudnn("graph", folder="demo") if each.file_name != "libcudnn.so.9"]
     graph = library("demo/libcudnn_graph.so.9", opened=unread)
     assert judge(graph, *parts) == []
+    assert judge(library("demo/libcusparse.so.12", opened=unread)) == []  # few call what it opens
     assert [type(each) for each in judge(graph, *parts[:-1])] == [NotInspected]
 
 

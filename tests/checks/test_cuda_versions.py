@@ -8,6 +8,7 @@ import pytest
 from binary_checks.checks.cuda.cpu_builds import cuda_in_cpu_build
 from binary_checks.checks.cuda.toolkits import (
     cuda_versions_differ,
+    family_member_missing,
     rocm_versions_differ,
 )
 from binary_checks.checks.linkage.needed_libraries import missing_library
@@ -19,13 +20,17 @@ from binary_checks.model import (
     DeviceTarget,
     ElfFile,
     Finding,
+    Format,
+    GivenFamilies,
     Linkage,
+    MalformedObject,
     NotInspected,
     Platform,
     Problem,
     StatedToolkits,
     ToolkitClaim,
     ToolkitSource,
+    UnreadObject,
 )
 from binary_checks.wording.problem_lines import OF_CPU_LABEL, group_problems
 from fixtures.linking import EXTENSION, extension, library, link, target
@@ -273,12 +278,26 @@ def test_a_file_that_could_not_be_read_is_reported_of_a_cuda_build_alone() -> No
     assert gap.path == "demo/version.py"
 
 
+UNREAD = UnreadObject(path="demo/a.so", format=Format.ELF, reason="no")
+BROKEN = MalformedObject(path="demo/a.so", format=Format.ELF, offset=0, reason="no")
+
+
+@pytest.mark.parametrize("fields", [{"unread": (UNREAD,)}, {"malformed": (BROKEN,)}])
+def test_what_was_not_read_may_relate_to_cuda(fields: dict[str, Any]) -> None:
+    for found in (
+        cuda_versions_differ(wheel(**fields), link(), StatedToolkits()),
+        family_member_missing(link(), wheel(**fields), GivenFamilies(), target()),
+    ):
+        assert next(iter(found)) == NotInspected(path="demo/a.so", sentence="no")
+
+
 def test_a_library_is_held_against_the_cuda_in_its_own_name() -> None:
-    wrong = library("demo/libdemo_cuda118.so", "libcudart.so.12")
+    names = ("libcudart.so.12", "libcublas.so.12", "libcublasLt.so.12")
+    wrong = library("demo/libdemo_cuda118.so", *names)
     right = library("demo/libdemo_cuda126.so", "libcudart.so.12")
     assert told(judge(wrong, right)) == [
-        "demo/libdemo_cuda118.so: is for CUDA 11.8 by its own name, but needs libcudart.so.12, of "
-        "CUDA 12: users who choose it by its name cannot load it"
+        "demo/libdemo_cuda118.so: is for CUDA 11.8 by its own name, but needs libcublas.so.12, "
+        "libcublasLt.so.12 and 1 more, of CUDA 12: users who choose it by its name cannot load it"
     ]
 
 

@@ -41,8 +41,8 @@ def test_ptx_that_compiles_everywhere_is_fine_and_its_share_is_told() -> None:
         Note(sentence="nvJitLink 13.5 links 1 of 3 PTX texts (0.2 of 1.0 MB) for sm_90, sm_121")
     ]
     strange = "sm_" + "9" * 5000  # no GPU has it, and Python makes no number of it
-    note = only(Note, ptx_assembly_fails(report(*linked(strange)), SAMPLE))
-    assert note.sentence.endswith(strange)
+    note = only(Note, ptx_assembly_fails(report(*linked("sm_90", strange)), SAMPLE))
+    assert note.sentence.endswith(f"for {strange}, sm_90")
 
 
 def test_an_error_of_the_assembler_names_kernel_and_line_once_for_all_targets() -> None:
@@ -62,6 +62,8 @@ def test_an_error_of_the_assembler_names_kernel_and_line_once_for_all_targets() 
 def test_what_was_neither_compiled_nor_refused_was_not_inspected() -> None:
     lack = "nvJitLink crashes: SIGSEGV"
     later = replace(TEXT, path="demo/other.so")
+    alone = only(NotInspected, ptx_assembly_fails(report(untried=(TEXT,)), SAMPLE))
+    assert alone.sentence == "its PTX for sm_60 at offset 4096: not tried with nvJitLink 13.5"
     found = report(PtxLink(text=TEXT, target="sm_90", lack=lack), untried=(TEXT, later))
     assert [*ptx_assembly_fails(found, SAMPLE)] == [
         NotInspected(

@@ -107,9 +107,9 @@ def test_a_compiler_that_is_installed_and_refused_is_a_problem_and_none_is_not_i
 
 
 def test_a_compiler_that_nothing_loads_needs_an_expression() -> None:
-    assert [*nvrtc_fails(report(library="", unloaded=(LIBRARY,)))] == [
+    assert [*nvrtc_fails(report(library="", unloaded=(LIBRARY, "b", "c", "d")))] == [
         NotInspected(
-            sentence=f"the import does not load {LIBRARY}; name an expression that does "
+            sentence=f"the import does not load {LIBRARY}, b, c; name an expression that does "
             "([probes.cuda] nvrtc)"
         )
     ]

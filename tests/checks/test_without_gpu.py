@@ -222,8 +222,13 @@ def test_the_same_for_rocm(answer: str | None, label: str, sentences: list[str])
     assert [str(each)[: len(start)] for each, start in zip(say(found), sentences, strict=True)] == [
         *sentences
     ]
+    nothing = (CUDA, asked, StatedToolkits())
     with pytest.raises(NotApplicable, match="not for ROCm"):
-        list(rocm_version_misreported(said("demo.hip"), CUDA, asked, StatedToolkits()))
+        list(rocm_version_misreported(said("demo.hip"), *nothing))
+    failed = rocm_version_misreported(said("demo.hip", error="E"), *nothing)
+    assert say(failed) == ["demo.hip raises E"]
+    unlike = rocm_version_misreported(said("demo.hip"), *nothing, expected="6.4")
+    assert say(unlike) == ["demo.hip is None, expected 6.4"]
 
 
 def code(kind: DeviceKind, architecture: str) -> DeviceCode:

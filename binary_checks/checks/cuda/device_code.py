@@ -170,10 +170,9 @@ def no_forward_compatible_ptx(
                 f"-gencode arch=compute_{newest},code=compute_{newest}",
                 facts=(f"sm_{newest}",),
             )
-        least = max(newest, 1)  # if no architecture is known, PTX is unknown, too
-        yield from find_gaps_and_faults(
-            item, [g for g in item.device_containers if newest_ptx(g) < least]
-        )
+        # if no architecture is known, PTX is unknown, too
+        without = [g for g in item.device_containers if not newest_ptx(g) or newest_ptx(g) < newest]
+        yield from find_gaps_and_faults(item, without)
 
 
 @check
@@ -262,7 +261,7 @@ def _note_sample(details: DeviceDetails) -> Iterator[Note]:
     parts = [item for item in details.objects if item.inspected < item.entries]
     if parts:
         sentence = f"{inspected:,} of {entries:,} cubins and texts of PTX were decompressed"
-        yield Note(path=parts[0].path if len(parts) == 1 else "", sentence=sentence)
+        yield Note(path=parts.pop().path if len(parts) == 1 else "", sentence=sentence)
 
 
 @check(enabled=False, level=Level.WARNING)
@@ -288,7 +287,7 @@ def uneven_gpu_architectures(
     for item in carriers:
         groups = judged_containers(item)
         sass = {number_of(t) for g in groups for t in g.usable if t.kind is DeviceKind.SASS}
-        for number in sorted(sass - {0}):
+        for number in sorted(filter(None, sass)):
             name = f"sm_{number}"
             if others := [group for group in groups if not has_code(group, name)]:
                 every = sum(group.count for group in groups)
@@ -313,7 +312,7 @@ def uneven_gpu_architectures(
 
 # Whether PTX compiles on GPUs for which a package has no machine code.
 
-_LONGEST = 5  # digits of an architecture; a library may report thousands
+_NUMBER = re.compile(r"(?:sm_)?([0-9]{1,5})[af]*")  # a library may report thousands of digits
 
 
 @check
@@ -395,9 +394,8 @@ def _report_share(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterato
     )
 
 
-def _number(target: str) -> tuple[int, str]:
-    number = target.removeprefix("sm_").rstrip("af")
-    return (int(number) if number.isdecimal() and len(number) <= _LONGEST else 0), target
+def _number(target: str) -> tuple[list[int], str]:
+    return [int(number) for number in _NUMBER.findall(target) if _NUMBER.fullmatch(target)], target
 
 
 # Whether compilers of GPU code that a package uses at run time work, tried on the CPU.

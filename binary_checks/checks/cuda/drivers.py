@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from binary_checks.checks.cuda.toolkits import count_others
 from binary_checks.declaring import check
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.cuda import (
@@ -346,7 +347,7 @@ def _judge_claims(
             yield find_gap(found, question)
         elif answer.error:
             yield Problem(sentence=f"{under}, {question} raises {answer.error}", facts=facts)
-        elif answer.value is not False and answer.value != 0:
+        elif answer.value != 0:  # nor False
             yield Problem(sentence=f"{under}, {question} is {answer.value!r}", facts=facts)
 
 
@@ -542,11 +543,10 @@ def _judge_version(
     reported = f"{question} is {answer.value!r}"
     contradiction = find_contradiction(claim_by_answer(answer, platform), claims)
     if contradiction is not None:
-        other, count = contradiction.against, contradiction.supporting
-        more = f" (so {'does' if count == 1 else 'do'} {count} more)" if count else ""
+        other, more = contradiction.against, count_others(contradiction)
         yield Problem(
             sentence=f"{reported}, but {other.evidence} says {other.statement}{more}",
-            facts=(question, contradiction.against.source.value),
+            facts=(question, other.source.value),
         )
     if expected and disagree(str(answer.value or ""), expected):
         yield Problem(sentence=f"{reported}, expected {expected}", facts=(question, "expected"))

@@ -172,7 +172,7 @@ def _judge_platform(
 def _contradict(found: Contradiction) -> Problem:
     """Return the problem of a contradiction, with a sentence that depends on the claim's source."""
     claim, other = found.claim, found.against
-    against = f"{other.evidence} says {other.statement}{_count_others(found)}"
+    against = f"{other.evidence} says {other.statement}{count_others(found)}"
     if claim.source is ToolkitSource.LIBRARY:
         sentence = (
             f"needs {claim.detail}, of {claim.statement}, while {against}: libraries installed for "
@@ -203,7 +203,8 @@ def _name_label(claim: ToolkitClaim) -> str:
     return claim.evidence if claim.version else OF_CPU_LABEL
 
 
-def _count_others(found: Contradiction) -> str:
+def count_others(found: Contradiction) -> str:
+    """Return how many other sources agree with the stronger one: `` (so does 1 more)``."""
     if not found.supporting:
         return ""
     return f" (so {'does' if found.supporting == 1 else 'do'} {found.supporting} more)"
@@ -222,7 +223,7 @@ def _hold_against_its_name(named: ToolkitClaim, needed: Iterable[str]) -> Iterat
             sentence=f"is for {named.statement} by {named.evidence}, but needs "
             f"{name_first(names, 2)}, of {named.platform.value} {major}: users who choose "
             "it by its name cannot load it",
-            facts=(names[0],),
+            facts=(min(names),),
         )
 
 
@@ -382,7 +383,7 @@ def device_code_of_other_cuda(
         claims = list(claim_by_file_name(item.path)) or [*settled, *claim_by_needs(item)]
         claims = [each for each in claims if each.platform is Platform.CUDA and each.version]
         judged = judged or bool(claims)
-        if claims and sample.seen:
+        if claims:
             yield from _judge_sample(sample, claims)
     if not judged:
         raise NotApplicable("nothing states a CUDA version")
@@ -406,12 +407,8 @@ def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator
         )
         made = [_claim(newest, sample)] if newest else []
         what = f"PTX as CUDA {newest} writes it"
-        claims = [
-            each
-            for each in claims
-            if read_numbers(newest)[: each.version.count(".") + 1] > read_numbers(each.version)
-        ]
-    against = [each for each in claims if made and all(_differs(one, each) for one in made)]
+        claims = [each for each in claims if read_numbers(newest) > read_numbers(each.version)]
+    against = [each for each in claims if all(_differs(one, each) for one in made)]
     if against:
         claim = min(against, key=rank)
         cause = _name_label(claim) if claim.source in _NAMING else ""
@@ -443,7 +440,7 @@ def _claim(version: str, sample: ToolkitSample) -> ToolkitClaim:
 
 def _differs(made: ToolkitClaim, claim: ToolkitClaim) -> bool:
     """Whether the claims contradict each other; a requirement may install a newer minor version."""
-    if claim.source in (ToolkitSource.LABEL, ToolkitSource.NAME, ToolkitSource.FILE):
+    if claim.source in _OF_THE_BUILD:
         return disagree(made.version, claim.version)
     return made.version.partition(".")[0] != claim.version.partition(".")[0]
 
@@ -543,7 +540,7 @@ class _Layout:
         # cuSPARSE has "libnvJitLink.so" among its strings, and appends CUDA's own version to it.
         bare = {stem_of(name) for name in spelled if name.endswith(".so")}
         known = (name for name in self.linkage.names if not is_grafted_name(name))
-        return bool(bare) and any(stem_of(name) in bare for name in known)
+        return any(stem_of(name) in bare for name in known)
 
     def judge(self, each: FamilyOpener, row: OpenerRow) -> Iterator[Finding]:
         """Report libraries that the given library opens but that nothing provides."""
@@ -554,7 +551,7 @@ class _Layout:
             for member, names in members
             if not self.has(names)
         ]
-        if not absent or is_reduced(self.linkage.names):
+        if is_reduced(self.linkage.names):
             return
         alone = row.entrance and len(absent) == len(members) and self._may_count_on_users(each)
         for fatal in (True, False):
@@ -598,7 +595,7 @@ class _Layout:
             yield Problem(
                 path=path,
                 sentence=self._format_problem(subject, missing, alone=alone),
-                facts=(missing[0][1],),
+                facts=(next(name for _, name in missing),),
                 level=Level.ERROR if fatal and not alone else Level.WARNING,
             )
 

@@ -145,7 +145,9 @@ def empty_search_path(
     if "" in elements and target.libc == "glibc":
         sentence = f"{format_empty_elements(library)}, which means {danger}"
         yield _accuse(library, linkage, sentence, [""])
-    relative = [e for e in elements if e and e[0] not in "/@" and expand(e, library) is None]
+    relative = [
+        e for e in elements if e and not e.startswith(("/", "@")) and expand(e, library) is None
+    ]
     if relative and not _is_searched(library):
         named = format_elements(library, relative)
         yield Note(sentence=f"{named}; nothing that it needs is looked for there")
