@@ -164,8 +164,8 @@ def test_a_container_of_the_old_format_is_counted() -> None:
 
 
 def test_an_empty_container_is_one_for_no_target() -> None:
-    found = read_device(container() + NEWER)
-    assert groups(found) == [("", 1, 0), ("sass sm_90", 1, 1)]
+    found = read_device(container() + NEWER + container())
+    assert groups(found) == [("", 2, 0), ("sass sm_90", 1, 1)]
     assert found.device_faults == ()
 
 

@@ -81,6 +81,7 @@ def test_the_kind_shows_in_sections_and_exports() -> None:
     assert read(build_wasm(side=False, exports=("_start",))).kind is Kind.EXECUTABLE
     assert read(build_wasm(side=False)).kind is Kind.OTHER
     assert read(build_wasm(side=False, more=custom("linking", b"\2"))).kind is Kind.RELOCATABLE
+    assert read(HEADER + b"\1\x81\x80\x80\x80\0\0").kind is Kind.OTHER  # a size of five bytes
     debug = read(build_wasm(more=custom(".debug_info", bytes(100))))
     assert (debug.debug_information, debug.debug_bytes) == (True, 100)
 

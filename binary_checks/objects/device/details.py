@@ -94,7 +94,7 @@ def read_cubin(content: bytes) -> Cubin:
     source = LimitedSource(ByteStore(content))
     header = read_header(source)
     if header.machine != EM_CUDA or header.byte_order != "<":
-        raise MalformedError(f"it is an ELF file for machine {header.machine}, not for a GPU", 18)
+        raise MalformedError(f"it is an ELF file for machine {header.machine}, not for a GPU")
     if header.bits != 64:
         raise Unavailable("a cubin of 32 bits")
     rows = content[header.sections_offset : header.sections_end]
@@ -290,7 +290,7 @@ def count_toolkits(item: ObjectDetails) -> ToolkitSample:
         ptx=tuple(ptx.most_common()),
         seen=seen,
         total=item.entries,
-        unread=reasons[0] if reasons and seen < max(item.inspected, 1) else "",
+        unread=reasons[0] if reasons and seen < item.inspected else "",
     )
 
 

@@ -230,7 +230,7 @@ def list_entries(content: ByteSource, factor: int = 1) -> Iterator[DeviceEntry]:
             header = elf_header.read_header(source)
             if header.machine == EM_CUDA:
                 part = Part(DeviceTarget(kind=DeviceKind.SASS), source.size, compressed=False)
-                whole = Entry(0, (part,), 0, source.size)
+                whole = Entry(0, (part,), size=source.size)
                 yield DeviceEntry(_Block(source, whole), part)
                 return
             sections = elf_header.read_sections(source, header)

@@ -105,7 +105,7 @@ def read_wrappers(
                 reason = "a wrapper points to device code outside of the file"
                 faults.append(DeviceFault(offset=start + at, reason=reason))
             elif version in (_WHOLE, _LINKED):
-                versions[place] = max(version, versions.get(place, 0))
+                versions[place] = max(version, versions.get(place, version))
             else:
                 unread = unread or f"a wrapper of device code has the version {version}"
             at += _WRAPPER.size
@@ -224,7 +224,7 @@ def read_device_code(
 
     def find_role(offset: int) -> DeviceLinking:
         """Return how a container is used; RELINKABLE is all relocatable code that is registered."""
-        version = wrappers.versions.get(offset, 0)
+        version = wrappers.versions.get(offset)
         if version == _LINKED:
             return DeviceLinking.LINKED
         index = bisect_right(relocatable, (offset, source.size)) - 1

@@ -366,7 +366,6 @@ def _map(
 
 _ENTRY = Struct("<12xIIII")  # Type, SizeOfData, AddressOfRawData, PointerToRawData
 _CODEVIEW = 2  # IMAGE_DEBUG_TYPE_CODEVIEW
-_ENTRY_SIZE = 28  # bytes of IMAGE_DEBUG_DIRECTORY
 # RSDS (PDB 7.0): signature 4, GUID 16, age 4 bytes. NB10 (PDB 2.0): signature, offset, time stamp
 # and age, 4 bytes each.
 _PATHS = {b"RSDS": 24, b"NB10": 16}  # bytes before the path in both forms of a CodeView record
@@ -380,7 +379,8 @@ _CHPE_METADATA = {32: 124, 64: 200}  # offsets of CHPEMetadataPointer
 # and Size of the table; Symbol and BaseRelocSize of an entry.
 _TABLE, _TABLE_AT, _TABLE_HEAD, _TABLE_ENTRY = Struct("<IH"), 224, Struct("<II"), Struct("<QI")
 _ARM64, _OF_ARM64X = 0xAA64, 6  # IMAGE_FILE_MACHINE_ARM64, IMAGE_DYNAMIC_RELOCATION_ARM64X
-_COMIMAGE_FLAGS_ILONLY = 1  # flags at byte 16 of the CLI header (ECMA-335, II.25.3.3)
+_CLI_HEADER = Struct("<16xI")  # up to its flags (ECMA-335, II.25.3.3)
+_COMIMAGE_FLAGS_ILONLY = 1
 _COMIMAGE_FLAGS_IL_LIBRARY = 4  # IL that is also compiled ahead of time (ReadyToRun)
 
 MAPPED = frozenset({0, 1, 2, 3, 5, 6, 9, 10, 12, 13, 14})
@@ -402,9 +402,9 @@ def read_pdb(image: MappedImage, source: LimitedSource) -> str:
     Raises MalformedError, or TooLarge if the record is longer than the limit.
     """
     start, size = image.header.directories[DEBUG]
-    count = size // _ENTRY_SIZE
-    for address in range(start, start + count * _ENTRY_SIZE, _ENTRY_SIZE):
-        kind, length, _, offset = _ENTRY.unpack(image.read(address, _ENTRY_SIZE, "a debug entry"))
+    count = size // _ENTRY.size
+    for address in range(start, start + count * _ENTRY.size, _ENTRY.size):
+        kind, length, _, offset = image.unpack(_ENTRY, address, "a debug entry")
         if kind != _CODEVIEW:
             continue
         if offset + length > source.size:
@@ -431,10 +431,10 @@ def read_load_configuration(image: MappedImage, sections: tuple[Section, ...]) -
     length = int.from_bytes(image.read(start, 4, "the load configuration"), "little")
     bits = image.header.bits
     flags = pointer = 0
-    if length >= _DEPENDENT_LOAD_FLAGS[bits] + 2:
+    if length >= _DEPENDENT_LOAD_FLAGS[bits] + _FLAGS.size:
         address = start + _DEPENDENT_LOAD_FLAGS[bits]
         (flags,) = image.unpack(_FLAGS, address, "the load configuration")
-    if length >= _CHPE_METADATA[bits] + bits // 8:
+    if length >= _CHPE_METADATA[bits] + _POINTER[bits].size:
         address = start + _CHPE_METADATA[bits]
         (pointer,) = image.unpack(_POINTER[bits], address, "the load configuration")
     if image.header.machine != _ARM64:
@@ -468,7 +468,7 @@ def is_managed(image: MappedImage) -> bool:
     start, _ = image.header.directories[CLR]
     if not start:
         return False
-    flags = int.from_bytes(image.read(start, 20, "the CLR header")[16:], "little")
+    (flags,) = image.unpack(_CLI_HEADER, start, "the CLR header")
     return bool(flags & (_COMIMAGE_FLAGS_ILONLY | _COMIMAGE_FLAGS_IL_LIBRARY))
 
 

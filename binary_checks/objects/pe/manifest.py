@@ -55,8 +55,9 @@ def _find(image: MappedImage, start: int, directory: int | None, number: int | N
     if directory is None:
         return None
     named, numbered = image.unpack(_COUNTS, start + directory, "resources")
-    for at in range(named + numbered):
-        found, place = image.unpack(_ENTRY, start + directory + 16 + 8 * at, "resources")
+    first = start + directory + _COUNTS.size
+    for at in range(first, first + (named + numbered) * _ENTRY.size, _ENTRY.size):
+        found, place = image.unpack(_ENTRY, at, "resources")
         if number is None or found == number:
             return int(place & ~_DEEPER)
     return None

@@ -36,7 +36,7 @@ _ItemT = TypeVar("_ItemT")
 class Cursor:
     """A position in the contents of one section; every read stays inside the section."""
 
-    def __init__(self, contents: bytes, offset: int = 0) -> None:
+    def __init__(self, contents: bytes, offset: int) -> None:
         self._contents, self._offset = contents, offset
         self.position = 0
 
@@ -142,7 +142,7 @@ def open_section(
     """Return a cursor at the beginning of a section, or at an empty vector if there is none."""
     section = find_section(sections, kind, name)
     if section is None:
-        return Cursor(b"\0")
+        return Cursor(b"\0", source.size)
     return Cursor(source.read(section.offset, section.size), section.offset)
 
 
