@@ -37,15 +37,19 @@ def test_what_lies_before_a_cut_is_read() -> None:
     assert [fault.offset for fault in found.device_faults] == [0, 16 + 72]
 
 
-@pytest.mark.parametrize("gap", [8, 64, 4096])
-def test_a_head_that_is_cut_behind_padding_is_at_fault(gap: int) -> None:
+@pytest.mark.parametrize("gap", [0, 8, 64, 4096])
+def test_a_head_that_is_cut_is_at_fault(gap: int) -> None:
     (fault,) = faults(GOOD + bytes(gap) + GOOD[:12])
     assert (fault.offset, fault.reason) == (len(GOOD) + gap, "a container's head is cut off")
 
 
-def test_a_container_cut_within_its_head_is_at_fault() -> None:
-    (fault,) = faults(GOOD + GOOD[:12])
-    assert fault.offset == len(GOOD)
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [*((size, f"a container of a head of {size} bytes") for size in (15, 65)), (64, "")],
+)
+def test_a_containers_head_may_be_longer(size: int, reason: str) -> None:
+    head = struct.pack("<IHHQ", 0xBA55ED50, 1, size, 72).ljust(size, b"\0")
+    assert [group.reason for group in read_device(head + entry()).device_containers] == [reason]
 
 
 @pytest.mark.parametrize("size", [len(GOOD) + 8, 1 << 31, 1 << 63, _HUGE])

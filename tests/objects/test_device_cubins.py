@@ -70,6 +70,16 @@ def test_code_that_was_finalized_is_of_the_toolkit_that_compiled_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("number", "toolkit"), [(39, "13.5"), (40, "4.0"), (990, "99.0"), (991, "13.5")]
+)
+def test_a_number_that_no_toolkit_has_is_left(number: int, toolkit: str) -> None:
+    cubin = bytearray(cubin_of(NEWEST, 1))
+    note = cubin.index(struct.pack("<III", 12, 8, 1000))
+    struct.pack_into("<H", cubin, note + 28, number)
+    assert read_cubin(bytes(cubin)).toolkit == toolkit
+
+
+@pytest.mark.parametrize(
     "name", [b".note.nv.tkinfo", b".symtab", b".strtab", b".shstrtab", b".nv.info"]
 )
 @pytest.mark.parametrize("size", [1 << 20, 1 << 32, (1 << 64) - 1])

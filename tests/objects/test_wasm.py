@@ -82,7 +82,7 @@ def test_the_kind_shows_in_sections_and_exports() -> None:
     assert read(build_wasm(side=False)).kind is Kind.OTHER
     assert read(build_wasm(side=False, more=custom("linking", b"\2"))).kind is Kind.RELOCATABLE
     assert read(HEADER + b"\1\x81\x80\x80\x80\0\0").kind is Kind.OTHER  # a size of five bytes
-    debug = read(build_wasm(more=custom(".debug_info", bytes(100))))
+    debug = read(build_wasm(more=custom(".debug_info", bytes(100)) + custom("a" * 1022, b"")))
     assert (debug.debug_information, debug.debug_bytes) == (True, 100)
 
 
@@ -99,6 +99,7 @@ def test_the_kind_shows_in_sections_and_exports() -> None:
         (HEADER + section(2, vector([name("a") + name("x") + b"\0\5"])), "type 5 of 0"),
         (HEADER + section(7, vector([name("x") + b"\0\7"])), "function 7 of 0 is exported"),
         (HEADER + section(7, vector([name("x") + b"\5\0"])), "of unknown kind 5"),
+        (HEADER + custom("a" * 1023, b""), "1023 bytes are expected"),
         (HEADER + custom("dylink.0", b"\1\4\0\x20\0\0"), "a memory aligned to 2**32 bytes"),
     ],
 )

@@ -35,6 +35,7 @@ DELAY_IMPORT: Final = 13
 CLR: Final = 14
 
 _DOS_HEADER = Struct("<60xI")  # e_lfanew
+_SIGNATURE = b"PE\0\0"
 # PE, "COFF File Header": machine, sections, time stamp, offset and number of symbols, size of the
 # optional header, characteristics
 FILE: Final = Struct("<HHIIIHH")
@@ -108,9 +109,9 @@ def find_signature(source: LimitedSource) -> int:
     if source.size < _DOS_HEADER.size:
         return 0
     (start,) = _DOS_HEADER.unpack(source.read(0, _DOS_HEADER.size))
-    if start + 4 > source.size or source.read(start, 4) != b"PE\0\0":
+    if start + len(_SIGNATURE) > source.size:
         return 0
-    return int(start)
+    return int(start) if source.read(start, len(_SIGNATURE)) == _SIGNATURE else 0
 
 
 def read_header(source: LimitedSource, signature: int) -> PeHeader:
@@ -118,7 +119,7 @@ def read_header(source: LimitedSource, signature: int) -> PeHeader:
 
     Raises MalformedError, or TooLarge if there are more sections than the limit.
     """
-    start = signature + 4
+    start = signature + len(_SIGNATURE)
     source.require_end(start + FILE.size, "the file header ends")
     fields = FILE.unpack(source.read(start, FILE.size))
     machine, section_count, _, symbols_offset, symbol_count, optional_size, characteristics = fields
