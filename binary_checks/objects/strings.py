@@ -132,7 +132,7 @@ def search_strings(
                     text = _read_text(block, place)
                     if is_mark(text):
                         texts.add(text)
-                    place = block.find(anchor, place + 1)
+                    place = block.find(anchor, place + len(anchor))
     if pattern is None:
         return None, tuple(sorted(texts))
     left_out = {"", *(name.lower() for name in known)}
@@ -186,7 +186,7 @@ def _find_native_cpus(block: bytes, begin: int) -> Iterator[str]:
         newest = (name for word, name in _SETS if match and word in match[2])
         if match and (name := next(newest, "")):
             yield f"{match[1].decode()} with {name}"
-        at = block.find(_CACHE, at + 1)
+        at = block.find(_CACHE, at + len(_CACHE))
 
 
 # Both are searched for in one pass.

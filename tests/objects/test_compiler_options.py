@@ -29,7 +29,7 @@ def search(content: bytes) -> str:
 @pytest.mark.parametrize(
     ("producer", "cpu"),
     [
-        (NATIVE, "znver3 with AVX-512"),
+        (NATIVE.removeprefix("GNU C17 12.2.0 "), "znver3 with AVX-512"),
         (NATIVE.replace("--param=", "--param "), "znver3 with AVX-512"),  # GCC 10
         (NATIVE.replace("-mavx512f", "-mno-avx512f"), "znver3 with AVX2"),
         (NATIVE.replace(" -mavx512f", "").replace("-mavx2", "-mno-avx2"), "znver3 with AVX"),
@@ -42,7 +42,7 @@ def search(content: bytes) -> str:
     ],
 )
 def test_the_record_names_the_cpu_of_a_native_build(producer: str, cpu: str) -> None:
-    assert search(b"\0" + producer.encode() + b"\0") == cpu
+    assert search(producer.encode() + b"\0") == cpu
 
 
 @pytest.mark.parametrize("size", [1, 7, 300, 8191, 8192, 8193])

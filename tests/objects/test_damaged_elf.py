@@ -150,6 +150,7 @@ def test_a_string_table_may_end_before_the_nul_of_its_last_string() -> None:
     size = int.from_bytes(content[place : place + 8], "little")
     for missing in (1, 4):
         assert _all_of(_read(_with_dynamic(content, 10, size - missing))) == _all_of(_read(content))
+    assert "beyond the end of DT_STRTAB" in _malformed(_with_dynamic(content, 14, size))
 
 
 def test_a_string_table_without_a_nul_behind_it_is_malformed() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from elftools.elf.enums import ENUM_RELOC_TYPE_i386
 
 from binary_checks.crosscheck.opinion import TABLES
 from binary_checks.model import ElfFile, Format, Kind, NeededVersion, Symbol
@@ -18,7 +19,7 @@ from fixtures.oracles.elf_facts import FACTS, facts_of
 from fixtures.oracles.libraries import compare_libraries
 from fixtures.samples import expected_facts, read_sample
 from tests.objects.byte_sources import Bytes
-from tests.objects.elf_fields import put, segment, within
+from tests.objects.elf_fields import put, segment, value, within
 
 NAMES = sorted(expected_facts())
 DEVICES = {"cuda", "amdgpu", "bpf"}
@@ -48,6 +49,8 @@ def test_thread_local_data_in_fixed_places_is_read(machine: str) -> None:
     both = _build(machine=machine, static_tls=True, tls_size=8, imports=(theirs,))
     assert both.initial_exec == ("", "counter")
     assert _build(machine=machine, tls_size=8).initial_exec == ()
+    names = ("R_386_TLS_TPOFF", "R_386_TLS_TPOFF32")
+    assert THREAD_RELOCATIONS["i686"][0] == tuple(ENUM_RELOC_TYPE_i386[name] for name in names)
 
 
 def test_relocations_in_code_are_counted_where_some_are_announced() -> None:
@@ -59,6 +62,15 @@ def test_relocations_in_code_are_counted_where_some_are_announced() -> None:
     assert content[0x290:0x298] == place
     assert _read(moved).code_relocations == 0
     assert _build(text_relocations=False).code_relocations is None
+
+
+@pytest.mark.parametrize("size", [512, 513])
+def test_packed_relocations_in_code_are_counted(size: int) -> None:
+    """An address, and two bitmaps of the 63 words behind it and of those behind these."""
+    packed = struct.pack("<3Q", 0, 0xFFFFFFFFFFFFFFFF, 3)
+    content = build_elf(text_relocations=True, relr=True, read_only={".rodata": packed})
+    content = put(put(content, value(36), content.index(packed)), value(35), len(packed))
+    assert _read(put(content, segment(1, "memsz"), size)).code_relocations == 1 + -(-size // 8)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -308,8 +320,8 @@ def test_the_first_property_note_counts_though_it_has_no_guards() -> None:
 
 def test_symbols_that_only_the_object_sees_are_no_exports() -> None:
     content = build_elf(exports=(ElfSymbol("one"), ElfSymbol("two")))
-    changed = put(content, within(6, 24 + 5, "B"), 2)  # the first symbol is STV_HIDDEN
-    assert {symbol.name for symbol in _read(changed).exports} == {"two"}
+    for visibility, names in enumerate(({"one", "two"}, {"two"}, {"two"}, {"one", "two"})):
+        assert _read(put(content, within(6, 24 + 5, "B"), visibility)).exports.names == names
 
 
 def test_thread_local_data_without_an_alignment_have_their_size() -> None:

@@ -45,6 +45,7 @@ DT_VERDEFNUM: Final = 0x6FFFFFFD
 DT_VERNEED: Final = 0x6FFFFFFE
 DT_VERNEEDNUM: Final = 0x6FFFFFFF
 _HIDDEN = 0x8000
+_VER_FLG_WEAK: Final = 2
 _SHN_ABS = 0xFFF1
 
 _Like: TypeAlias = tuple[str, str, bool, bool]
@@ -72,8 +73,8 @@ class Dynamic:
         address, size = self.value(DT_STRTAB), self.value(DT_STRSZ)
         self.strings = image.read(address, size, "DT_STRTAB")
         if self.strings[-1:] not in (b"", b"\0"):  # an editing tool stated it too short
-            _, left = image.locate(address + size - 1, "the end of DT_STRTAB")
-            rest = image.read(address + size, min(left - 1, 1 << 16), "DT_STRTAB")
+            _, left = image.locate(address, "DT_STRTAB")
+            rest = image.read(address + size, left - size, "DT_STRTAB")
             self.strings += rest.partition(b"\0")[0] + b"\0"
 
     def __bool__(self) -> bool:
@@ -102,7 +103,7 @@ class Dynamic:
 
     def search_path(self, tag: int) -> tuple[str, ...]:
         """Return the elements of DT_RPATH or DT_RUNPATH; () if there is no such entry."""
-        return tuple(self.texts(tag)[-1].split(":")) if tag in self else ()
+        return tuple(self.text(self.value(tag)).split(":")) if tag in self else ()
 
 
 class Versions(NamedTuple):
@@ -115,14 +116,14 @@ class Versions(NamedTuple):
 
 def read_versions(image: MappedImage, dynamic: Dynamic) -> Versions:
     """Read DT_VERNEED and DT_VERDEF (LSB Core, "Symbol Versioning"). Raises MalformedError."""
-    found = Versions([], [], {})
+    found = Versions([], [], {0: ("", ""), 1: ("", "")})  # VER_NDX_LOCAL, VER_NDX_GLOBAL
     need, aux = image.header.struct("HHIII"), image.header.struct("IHHII")
     files = dynamic.value(DT_VERNEEDNUM) if DT_VERNEED in dynamic else 0
     for at, (_, count, file, first, _) in _follow(image, need, dynamic.value(DT_VERNEED), files):
         for _, (_, flags, index, name, _) in _follow(image, aux, at + first, count):
             library, version = dynamic.text(file), dynamic.text(name)
             found.needed.append(
-                NeededVersion(library=library, version=version, weak=bool(flags & 2))
+                NeededVersion(library=library, version=version, weak=bool(flags & _VER_FLG_WEAK))
             )
             found.by_index[index & ~_HIDDEN] = library, version
     node, aux = image.header.struct("HHHHIII"), image.header.struct("II")
@@ -150,8 +151,10 @@ def _follow(
         address += fields[-1]
 
 
-def count_symbols(image: MappedImage, dynamic: Dynamic, sections: Iterable[Section]) -> int:
-    """Return the number of entries of DT_SYMTAB, which PT_DYNAMIC does not state."""
+def count_symbols(
+    image: MappedImage, dynamic: Dynamic, sections: Iterable[Section], size: int
+) -> int:
+    """Return the number of entries of this size in DT_SYMTAB, which PT_DYNAMIC does not state."""
     word = image.header.struct("I")
     if DT_GNU_HASH in dynamic:
         address = dynamic.value(DT_GNU_HASH)
@@ -161,24 +164,23 @@ def count_symbols(image: MappedImage, dynamic: Dynamic, sections: Iterable[Secti
         last = max((each for (each,) in word.iter_unpack(table)), default=0)
         if last:  # the last chain ends where DT_SYMTAB ends
             at = start + 4 * (buckets + last - first)
-            ends = False
-            while not ends:  # the chain is short; its segment may have hundreds of megabytes
-                ends = bool(image.unpack(word, at, "a chain of DT_GNU_HASH")[0] & 1)
+            entry = 0
+            while not entry & 1:  # the chain is short; its segment may have hundreds of megabytes
+                (entry,) = image.unpack(word, at, "a chain of DT_GNU_HASH")
                 last, at = last + 1, at + word.size
             return last
     if DT_HASH in dynamic:
-        wide = image.header.bits == 64 and image.header.machine in (22, 0x9026)
-        layout = image.header.struct("QQ" if wide else "II")
+        layout = image.header.struct("QQ" if architecture_of(image.header) == "s390x" else "II")
         return int(image.unpack(layout, dynamic.value(DT_HASH), "DT_HASH")[1])
-    size = 24 if image.header.bits == 64 else 16
     counts = [
         each.size // size
         for each in sections
         if each.type == SHT_DYNSYM and each.address == dynamic.value(DT_SYMTAB)
     ]
-    shift = 32 if image.header.bits == 64 else 8
-    used = (info >> shift for _, info, _ in read_relocations(image, dynamic))
-    return max(*counts, 1 + max(used, default=-1), 0, 0)
+    counts += (
+        1 + (info >> _symbol_shift(image)) for _, info, _ in read_relocations(image, dynamic)
+    )
+    return max(counts, default=0)
 
 
 def read_symbols(
@@ -187,7 +189,7 @@ def read_symbols(
     """Return imports, exports, and the place of each symbol's name. Raises MalformedError."""
     wide = image.header.bits == 64
     layout = image.header.struct("IBBHQQ" if wide else "IIIBBH")
-    count = count_symbols(image, dynamic, sections) if DT_SYMTAB in dynamic else 0
+    count = count_symbols(image, dynamic, sections, layout.size) if DT_SYMTAB in dynamic else 0
     table = image.read(dynamic.value(DT_SYMTAB), count * layout.size, "DT_SYMTAB")
     indices: Iterable[tuple[int]] = ((1,) for _ in range(count))
     if versioned := DT_VERSYM in dynamic:
@@ -201,9 +203,9 @@ def read_symbols(
             continue  # local, without a name, or hidden
         name, weak = dynamic.name(place), info >> 4 == 2
         image.source.charge_symbol(len(name))
-        library, version = versions.by_index.get(index & ~_HIDDEN, ("", ""))
-        if index & ~_HIDDEN not in versions.by_index and index & ~_HIDDEN > 1:
+        if index & ~_HIDDEN not in versions.by_index:
             raise MalformedError(f"DT_VERSYM names version {index}, which nothing defines")
+        library, version = versions.by_index[index & ~_HIDDEN]
         if not section:
             imports.setdefault((library, version, weak, False), []).append(name)
         elif section != _SHN_ABS or name != version.encode():  # GNU ld adds one for each node
@@ -246,6 +248,11 @@ def read_relocations(image: MappedImage, dynamic: Dynamic) -> Iterator[tuple[int
             yield from ((*row, 0)[:3] for row in layout.iter_unpack(content))
 
 
+def _symbol_shift(image: MappedImage) -> int:
+    """Return the number of bits of r_info that are the type; the symbol is above them."""
+    return 32 if image.header.bits == 64 else 8
+
+
 def _read_packed(image: MappedImage, dynamic: Dynamic) -> Iterator[int]:
     """Yield the addresses of DT_RELR: an even word is one, an odd word a bitmap of the next."""
     layout = image.header.struct("P")
@@ -266,8 +273,7 @@ def count_code_relocations(
     """Return the number of relocations in segments that are not writable; None if unknown."""
     if architecture_of(image.header) not in THREAD_RELOCATIONS:
         return None
-    kinds = 0xFFFFFFFF if image.header.bits == 64 else 0xFF
-    places = [at for at, info, _ in read_relocations(image, dynamic) if info & kinds]
+    places = [at for at, info, _ in read_relocations(image, dynamic) if info]  # 0: R_*_NONE
     places += _read_packed(image, dynamic)
     fixed = [each for each in segments if each.type == PT_LOAD and not each.flags & PF_W]
     return sum(
@@ -282,7 +288,7 @@ def find_initial_exec(
     types = THREAD_RELOCATIONS.get(architecture_of(image.header))
     if types is None:
         return None
-    shift = 32 if image.header.bits == 64 else 8
+    shift = _symbol_shift(image)
     rows = (info for _, info, _ in read_relocations(image, dynamic))
     found = {info >> shift for info in rows if info & ((1 << shift) - 1) in types[0]}
     return tuple(sorted({dynamic.text(names[each]) if each else "" for each in found}))
