@@ -13,14 +13,11 @@ def report(outcome: Ending, detail: str = "", **fields: bool) -> EmbeddedTestRep
     return EmbeddedTestReport(python="CPython 3.11.7", runs=runs)
 
 
-def test_embedded_test_fails_fires_on_one_that_fails() -> None:
+def test_embedded_test_fails_fires_on_one_that_fails_alone() -> None:
     (found,) = embedded_test_fails(report(Ending.RAISED, "ValueError: no"))
     assert found == Problem(sentence="run_test.py raises ValueError: no")
     (found,) = embedded_test_fails(report(Ending.CRASHED, "SIGSEGV", finished=True))
     assert found == Problem(sentence="run_test.py is done, but its process then crashes: SIGSEGV")
-
-
-def test_embedded_test_fails_is_quiet_on_one_that_passes() -> None:
     assert list(embedded_test_fails(report(Ending.OK))) == []
 
 

@@ -183,14 +183,13 @@ def test_missing_virtual_package_warns_of_a_newer_macos() -> None:
 CUDART = edge("libcudart.so.12")
 
 
-def test_understated_driver_fires_on_an_older_cuda() -> None:
+def test_understated_driver_fires_on_an_older_cuda_or_none_and_is_quiet_on_what_asks_for_it() -> (
+    None
+):
     item = package("demo", "__cuda >=11.2")
     ((sentence, level),) = told(understated_driver(item, linkage(CUDART)))
     assert sentence.startswith("needs libcudart.so.12, of CUDA 12, and __cuda >=11.2 ")
     assert level is Level.ERROR
-
-
-def test_understated_driver_warns_where_none_is_asked_for() -> None:
     objects = [elf_file(path, device_code=(CODE,)) for path in (NATIVE, "lib/other.so")]
     both = linkage(CUDART, edge("libcublas.so.12"))
     for item, needs, path, what in (
@@ -200,9 +199,6 @@ def test_understated_driver_warns_where_none_is_asked_for() -> None:
         found = only(Problem, understated_driver(item, needs))
         assert (found.path, found.level) == (path, Level.WARNING)
         assert found.sentence.startswith(f"{what}, and no dependency asks for a driver")
-
-
-def test_understated_driver_is_quiet_on_what_asks_for_it() -> None:
     for depends in ("__cuda >=12", "cuda-version >=12.6,<13", "libtorch 2.5 cuda126_*"):
         assert told(understated_driver(package("demo", depends), linkage(CUDART))) == []
     with pytest.raises(NotApplicable):

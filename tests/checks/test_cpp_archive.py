@@ -150,9 +150,6 @@ class TestPython:
         with pytest.raises(NotApplicable, match="a Python of its own"):
             said(python_in_cpp_archive(found))
 
-    def test_one_without_python(self, tmp_path: Path) -> None:
-        assert said(python_in_cpp_archive(package(tmp_path))) == []
-
 
 def test_a_library_that_was_not_read_leaves_the_abi_unknown(tmp_path: Path) -> None:
     files: dict[str, object] = {"lib/liba.a": archive(one_o=OBJECT)[:100]}

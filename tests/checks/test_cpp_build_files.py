@@ -28,14 +28,12 @@ class TestTargets:
         assert said(missing_target_file(found)) == []
         assert said(absolute_path_in_build_file(found)) == []
 
-    def test_a_library_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_libraries_and_headers_that_are_not_there(self, tmp_path: Path) -> None:
         code = TARGETS.replace("libdemo.so", "libgone.so")
         members = with_targets(f'{code}{code}set(DEMO_LIBRARY "${{_IMPORT_PREFIX}}/lib/no.so")')
         assert said(missing_target_file(package(tmp_path, members))) == [
             f"{NAMED}: line 6 names lib/libgone.so, which is not there (IMPORTED_LOCATION of demo)"
         ]
-
-    def test_headers_that_are_not_there(self, tmp_path: Path) -> None:
         members = with_targets(TARGETS.replace("/include", "/headers"))
         assert said(missing_target_file(package(tmp_path, members))) == [
             f"{NAMED}: line 6 names headers, which is not there "
@@ -93,7 +91,7 @@ class TestAbsolutePaths:
         }
         assert said(absolute_path_in_build_file(package(tmp_path, members))) == []
 
-    def test_of_pkg_config(self, tmp_path: Path) -> None:
+    def test_of_pkg_config_unless_it_counts_from_its_file(self, tmp_path: Path) -> None:
         text = "prefix=/usr/local\nlibdir=${prefix}/lib\nLibs: -L${libdir} -ldemo -L/opt/cuda/lib\n"
         lines = [
             "lib/pkgconfig/a.pc: line 1 names /usr/local (prefix)",
@@ -103,8 +101,6 @@ class TestAbsolutePaths:
         for name, told in (("demo-linux-x64.zip", lines), ("demo-win-x64.zip", lines[1:])):
             found = package(tmp_path, {"lib/pkgconfig/a.pc": text}, name=name)
             assert said(absolute_path_in_build_file(found)) == told
-
-    def test_of_pkg_config_that_counts_from_its_file(self, tmp_path: Path) -> None:
         text = "prefix=${pcfiledir}/../..\nlibdir=${prefix}/lib\nLibs: -L${libdir} -ldemo\n"
         found = package(tmp_path, {"lib/pkgconfig/a.pc": text})
         assert said(absolute_path_in_build_file(found)) == []

@@ -47,7 +47,7 @@ def judge_inside(*unread: UnreadDeviceCode) -> list[Finding]:
     return list(corrupt_device_code(CARRIER, DeviceDetails(objects=(item,))))
 
 
-def test_code_that_does_not_decompress_is_a_problem() -> None:
+def test_code_that_does_not_decompress_is_a_problem_unless_it_cannot_be_tried_here() -> None:
     cut = "it unpacks to 0 bytes, but its head claims 27"
     assert judge_inside(UnreadDeviceCode(offset=64, count=1, reason=cut, broken=True)) == [
         Problem(
@@ -57,9 +57,6 @@ def test_code_that_does_not_decompress_is_a_problem() -> None:
         )
     ]
     assert judge_inside() == []
-
-
-def test_code_that_cannot_be_decompressed_here_is_not_inspected() -> None:
     lacking = UnreadDeviceCode(offset=64, count=3, reason="no library", lacking="device")
     large = UnreadDeviceCode(offset=80, count=1, reason="too many", too_large=True)
     sentence = "its device code could not be read: no library"

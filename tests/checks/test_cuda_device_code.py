@@ -70,15 +70,12 @@ def sentences(findings: Any) -> list[str]:
     return [finding.sentence for finding in found if isinstance(finding, Problem)]
 
 
-def test_one_source_file_built_for_fewer_is_seen() -> None:
+def test_one_source_file_built_for_fewer_is_seen_and_named() -> None:
     assert sentences(missing_gpu_architecture(package(*LINALG), expected=("sm_75", "sm_90"))) == [
         "lacks sm_75 in 32 of 33 containers, first at offset 100: on such GPUs that code "
         "fails, or code for another GPU runs; build it for sm_75"
     ]
     assert not list(missing_gpu_architecture(package(*LINALG), expected=("sm_80", "sm_90")))
-
-
-def test_of_a_static_archive_the_object_file_is_named() -> None:
     (group,) = containers(("sm_90", 1))
     found = (DeviceContainers(targets=group.targets, count=1, offset=640, member="gemm.o"),)
     built = wheel(objects=(elf_file(PATH, device_containers=found),))
@@ -266,7 +263,7 @@ def test_which_ptx_later_gpus_take(found: str, enough: bool) -> None:
     assert bool(judged) is not enough
 
 
-def test_each_place_at_which_device_code_contradicts_itself_is_told() -> None:
+def test_contradictions_of_device_code_are_told_and_unread_files_are_a_gap() -> None:
     built = package(("sm_90", 1), device_faults=(FAULT,))
     assert sentences(malformed_device_code(built)) == [
         "has broken device code at offset 640: bytes that are neither a container nor padding; "
@@ -276,9 +273,6 @@ def test_each_place_at_which_device_code_contradicts_itself_is_told() -> None:
     assert not list(malformed_device_code(package(("sm_90", 1))))
     with pytest.raises(NotApplicable, match="no device code"):
         list(malformed_device_code(wheel(objects=(elf_file(),))))
-
-
-def test_a_file_that_nobody_could_read_is_not_inspected() -> None:
     item = MalformedObject(path=PATH, format=Format.ELF, offset=0, reason="cut off")
     unread = wheel(malformed=(item,))
     gap = [NotInspected(path=PATH, sentence="cut off")]

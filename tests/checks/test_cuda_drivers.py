@@ -23,8 +23,6 @@ from fixtures.values import elf_file, only, pe_file, symbols, wheel
 INIT = symbols("PyInit__native")
 USED = symbols("cuInit", "nvmlInit_v2")
 PYD = "demo/_native.cp311-win_amd64.pyd"
-
-
 NONE_OPENED = ImportOpenings()
 
 
@@ -68,7 +66,7 @@ def test_a_driver_of_which_nothing_is_used_is_left_out_by_the_linker() -> None:
     assert (used.sentence.endswith("the import fails"), used.command) == (True, "")
 
 
-def test_the_way_from_the_module_to_the_driver_is_told() -> None:
+def test_the_way_to_the_driver_is_told_and_all_that_load_it_are_counted() -> None:
     found = problem(
         extension("libouter.so", runpath=("$ORIGIN",)),
         library("demo/libouter.so", "libinner.so", runpath=("$ORIGIN",)),
@@ -80,18 +78,12 @@ def test_the_way_from_the_module_to_the_driver_is_told() -> None:
         f"{EXTENSION} loads it, through {EXTENSION} -> demo/libouter.so -> "
         "demo/libinner.so: without a driver the import fails"
     )
-
-
-def test_modules_that_load_the_same_library_are_counted() -> None:
     found = problem(
         extension("libinner.so", runpath=("$ORIGIN",)),
         extension("libinner.so", path="demo/_native.abi3.so", runpath=("$ORIGIN",)),
         library("demo/libinner.so", "libcuda.so.1"),
     )
     assert "(so does importing 1 more)" in found.sentence
-
-
-def test_the_way_may_lead_through_a_wheel_beside() -> None:
     runtime = library("nvidia/lib/libnvx.so.1", "libcuda.so.1")
     beside = wheel("nvidia_x-1.0-py3-none-manylinux_2_17_x86_64.whl", objects=(runtime,))
     module = extension("libnvx.so.1", rpath=("$ORIGIN/../nvidia/lib",))
@@ -174,14 +166,11 @@ def test_a_dll_of_the_driver_may_be_delayed_only_and_visual_cpps_runtime_needs_n
     assert judge(module, runtime, linkage=link(module, runtime, on=windows())) == []
 
 
-def test_eight_libraries_of_unknown_needs_are_named() -> None:
+def test_libraries_of_unknown_needs_may_need_the_driver_and_eight_are_named() -> None:
     names = ["libcublas.so.12", *(f"libpart{number}.so.1" for number in range(8))]
     eight, nine = (only(NotInspected, judge(extension(*names[:n]))).sentence for n in (8, 9))
     assert all(name in eight for name in names[:8])
     assert f"{names[7]} and 1 more are unknown" in nine
-
-
-def test_what_was_not_given_may_need_the_driver() -> None:
     module = extension("libcublas.so.12", rpath=("$ORIGIN/../nvidia/cublas/lib",))
     assert only(NotInspected, judge(module)).sentence.startswith(
         "the dependencies of libcublas.so.12 are unknown, and may include the driver"
@@ -206,7 +195,7 @@ def judge_layout(*objects: ObjectFile, code: ImportOpenings = NONE_OPENED) -> li
     return list(driver_library_in_layout(link(*objects), wheel(objects=objects), code))
 
 
-def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
+def test_a_shipped_driver_hides_the_users_under_any_name_and_though_nothing_needs_it() -> None:
     objects = (extension("libcuda.so.1", rpath=("$ORIGIN/lib",)), stub("demo/lib/libcuda.so.1"))
     assert judge_layout(*objects) == [
         Problem(
@@ -216,9 +205,6 @@ def test_a_driver_that_a_search_path_finds_hides_the_users() -> None:
         )
     ]
     assert judge(*objects) == []
-
-
-def test_a_shipped_driver_is_found_under_any_name_and_though_nothing_needs_it() -> None:
     graft = stub("demo.libs/libcuda-1a2b3c4d.so.1", name="libcuda-1a2b3c4d.so.1")  # renamed
     module = extension("libcuda-1a2b3c4d.so.1", rpath=("$ORIGIN/../demo.libs",))
     found = only(Problem, judge_layout(module, graft))

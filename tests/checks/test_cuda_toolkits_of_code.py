@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from binary_checks.checks.cuda.toolkits import (
-    device_code_of_other_cuda,
-)
+from binary_checks.checks.cuda.toolkits import device_code_of_other_cuda
 from binary_checks.errors import NotApplicable
 from binary_checks.knowledge.toolkit_claims import claim_by_package
 from binary_checks.model import (

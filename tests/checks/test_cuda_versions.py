@@ -137,16 +137,13 @@ def test_one_process_must_not_get_two_runtimes() -> None:
     assert "needed by wheel:torch:torch/lib/libtorch_cuda.so" in finding.sentence
 
 
-def test_a_package_may_have_libraries_for_several_cudas() -> None:
+def test_libraries_for_several_cudas_contradict_nothing() -> None:
     several = (
         library("demo/libdemo_cuda118.so", "libcudart.so.11.0"),
         library("demo/libdemo_cuda126.so", "libcudart.so.12"),
         library("demo/libdemo_cuda130.so", "libcudart.so.13"),
     )
     assert judge(*several) == []
-
-
-def test_a_library_whose_number_stands_for_several_cudas_says_nothing() -> None:
     with pytest.raises(NotApplicable, match="nothing in it names a CUDA version"):
         judge(extension("libcusparse.so.12", "libcurand.so.10"))
 
@@ -191,7 +188,7 @@ def test_files_of_a_cpu_build_that_need_cuda_are_reported_in_the_same_words() ->
     ]
 
 
-def test_a_cuda_build_that_is_called_cpu_only_is_one_fault() -> None:
+def test_everything_that_contradicts_one_label_is_one_fault() -> None:
     targets = (DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90"),)
     code = DeviceContainers(targets=targets, count=3)
     bundled = library("demo.libs/libnvjpeg.so.13", device_containers=(code,))
@@ -208,9 +205,6 @@ def test_a_cuda_build_that_is_called_cpu_only_is_one_fault() -> None:
     (group,) = group_problems(problems)
     assert group.sentence.startswith("needs libc10_cuda.so, libcudart.so.13, libnvjpeg")
     assert not group.first.consequence
-
-
-def test_everything_that_contradicts_one_label_is_one_fault() -> None:
     files = (version_file("13.0"),)
     found = judge(extension("libcudart.so.13"), name="demo-1.0+cu118", files=files)
     problems = [each for each in found if isinstance(each, Problem)]

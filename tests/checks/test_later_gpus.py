@@ -59,7 +59,7 @@ def test_an_error_of_the_assembler_names_kernel_and_line_once_for_all_targets() 
     ]
 
 
-def test_what_was_neither_compiled_nor_refused_was_not_inspected() -> None:
+def test_what_was_neither_compiled_nor_refused_and_what_was_not_tried_is_a_gap() -> None:
     lack = "nvJitLink crashes: SIGSEGV"
     later = replace(TEXT, path="demo/other.so")
     alone = only(NotInspected, ptx_assembly_fails(report(untried=(TEXT,)), SAMPLE))
@@ -75,9 +75,6 @@ def test_what_was_neither_compiled_nor_refused_was_not_inspected() -> None:
             sentence="its PTX for sm_60 at offset 4096, and 1 more: not tried with nvJitLink 13.5",
         ),
     ]
-
-
-def test_a_library_that_does_not_start_proves_nothing() -> None:
     step = Step(name="nvJitLink", outcome=Ending.HUNG, detail="300 s")
     assert [*ptx_assembly_fails(report(step=step, untried=(TEXT,)), SAMPLE)] == [
         NotInspected(sentence="nvJitLink (nvidia/cu13/lib/libnvJitLink.so.13) hangs: 300 s")

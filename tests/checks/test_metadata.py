@@ -53,16 +53,13 @@ def extension(path: str = "demo/_native.cpython-311-x86_64-linux-gnu.so") -> Elf
     return elf_file(path, exports=symbols(f"PyInit_{stem}"))
 
 
-def test_a_missing_text_is_named() -> None:
+def test_a_missing_text_or_field_is_named() -> None:
     assert list(metadata_is_incomplete(wheel())) == []
     package = replace(wheel(), members=(), metadata=(), wheel=())
     assert list(metadata_is_incomplete(package)) == [
         Problem(path="demo-1.0.dist-info/METADATA", sentence="there is no METADATA"),
         Problem(path="demo-1.0.dist-info/WHEEL", sentence="there is no WHEEL"),
     ]
-
-
-def test_a_missing_field_is_named() -> None:
     package = wheel(metadata=(("Name", "demo"), ("Version", "")))
     assert list(metadata_is_incomplete(package)) == [
         Problem(path="demo-1.0.dist-info/METADATA", sentence="it has no Metadata-Version"),
@@ -142,7 +139,7 @@ def test_the_expected_version_counts_its_local_label() -> None:
     assert not unexpected_version.enabled
 
 
-def test_a_tag_that_only_the_file_name_has_is_a_problem() -> None:
+def test_a_tag_that_only_the_file_name_or_only_wheel_has_is_a_problem() -> None:
     package = wheel(wheel=(("Tag", "cp311-cp311-linux_x86_64"),))
     assert list(tags_disagree(package)) == [
         Problem(
@@ -154,9 +151,6 @@ def test_a_tag_that_only_the_file_name_has_is_a_problem() -> None:
     name = "demo-1.0-py2.py3-none-any.whl"  # a compressed set is expanded
     assert list(tags_disagree(wheel(name, wheel=(("Tag", "py2.py3-none-any"),)))) == []
     assert list(tags_disagree(wheel(name))) == []
-
-
-def test_a_tag_that_only_wheel_has_is_a_problem() -> None:
     package = wheel(ANY, wheel=(("Tag", "py3-none-any"), ("Tag", "py2-none-any")))
     assert list(tags_disagree(package)) == [
         Problem(
@@ -226,7 +220,7 @@ def test_a_long_tag_and_many_tags_are_cut() -> None:
         assert found.sentence.endswith(end)
 
 
-def test_an_extension_in_an_any_wheel_is_a_problem() -> None:
+def test_an_extension_or_a_needed_library_in_an_any_wheel_is_a_problem() -> None:
     package = wheel(ANY, objects=[extension("demo/_native.abi3.so")])
     assert list(native_code_in_any_wheel(package, CodeNames())) == [
         Problem(
@@ -234,9 +228,6 @@ def test_an_extension_in_an_any_wheel_is_a_problem() -> None:
             sentence="an extension module, ELF for x86_64 in a wheel for any platform",
         )
     ]
-
-
-def test_a_library_that_an_any_wheel_needs_itself_is_a_problem() -> None:
     tool = elf_file("demo/tool", kind=Kind.EXECUTABLE, needed=(Dependency(name="liba.so.1"),))
     first = elf_file("demo/liba.so.1", name="liba.so.1", needed=(Dependency(name="libb.so.1"),))
     package = wheel(ANY, objects=[tool, first, elf_file("demo/libb.so.1")])
@@ -326,8 +317,6 @@ def test_executables_and_helpers_in_an_any_wheel_are_quiet() -> None:
 
 
 PURE = (("Root-Is-Purelib", "true"),)
-
-
 SPDX = "PyPI accepts only SPDX expressions"
 TYPES = "PyPI accepts only text/plain, text/x-rst and text/markdown"
 NAMES = "PyPI accepts only letters, digits"
@@ -477,14 +466,11 @@ def test_an_extension_in_purelib_is_a_problem() -> None:
     assert list(extension_in_purelib(package)) == []
 
 
-def test_a_wheel_for_one_python_without_an_abi_is_no_library_wheel() -> None:
+def test_a_library_wheel_may_be_pure_and_one_for_one_python_is_none() -> None:
     for tag, count in (("cp311-none", 1), ("py3-none", 0)):
         name = f"demo-1.0-{tag}-manylinux_2_17_x86_64.whl"
         found = list(extension_in_purelib(wheel(name, objects=[extension()], wheel=PURE)))
         assert len(found) == count
-
-
-def test_a_library_wheel_may_be_pure_and_an_unread_extension_is_not_inspected() -> None:
     name = "demo-1.0-py3-none-manylinux_2_17_x86_64.whl"
     library = elf_file("demo/lib/libcudart.so.13")
     assert list(extension_in_purelib(wheel(name, objects=[library], wheel=PURE))) == []
@@ -493,7 +479,7 @@ def test_a_library_wheel_may_be_pure_and_an_unread_extension_is_not_inspected() 
     assert list(extension_in_purelib(wheel(unread=(UNREAD,)))) == []
 
 
-def test_a_foreign_suffix_is_a_problem() -> None:
+def test_a_foreign_suffix_is_a_problem_or_a_leftover_where_every_tag_has_the_module() -> None:
     foreign = elf_file("demo/_sdf.cpython-310-x86_64-linux-gnu.so")  # without an init function
     package = wheel(objects=[extension(), foreign])
     assert list(foreign_extension_suffix(package, CODE)) == [
@@ -503,9 +489,6 @@ def test_a_foreign_suffix_is_a_problem() -> None:
             "ending in .cpython-310-x86_64-linux-gnu.so",
         )
     ]
-
-
-def test_a_leftover_is_a_warning_where_every_tag_has_the_module() -> None:
     paths = [f"demo/_sdf.cpython-{each}-x86_64-linux-gnu.so" for each in ("310", "311")]
     modules = [extension(path) for path in paths]
     problem = only(Problem, foreign_extension_suffix(wheel(objects=modules), CODE))
@@ -629,7 +612,7 @@ def test_an_unread_extension_is_judged_by_its_name() -> None:
     assert [type(finding) for finding in findings] == [Problem, NotInspected]
 
 
-def test_a_wheel_for_one_abi_without_native_code_has_lost_it() -> None:
+def test_a_wheel_for_one_abi_without_native_code_has_lost_it_and_one_for_any_python_not() -> None:
     assert list(platform_wheel_without_native_code(wheel())) == [
         Problem(
             sentence="it has no native code, but its tags promise extension modules for cp311 on "
@@ -638,10 +621,7 @@ def test_a_wheel_for_one_abi_without_native_code_has_lost_it() -> None:
     ]
     for fields in ({"objects": [elf_file()]}, {"unread": (UNREAD,)}, {"malformed": (BROKEN,)}):
         assert list(platform_wheel_without_native_code(wheel(**fields))) == []  # type: ignore[arg-type]
-
-
-def test_a_wheel_for_any_python_may_be_bound_to_a_platform() -> None:
-    """As watchdog's for Linux, which has no native code there."""
+    # as watchdog's for Linux, which has no native code there
     pure = wheel("demo-1.0-py3-none-manylinux_2_17_x86_64.whl")
     assert list(platform_wheel_without_native_code(pure)) == [
         Note(sentence="it has no native code, although it is for manylinux_2_17_x86_64")

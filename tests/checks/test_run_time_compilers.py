@@ -97,16 +97,13 @@ def test_a_compiler_of_the_host_or_an_import_that_fails_proves_nothing_of_the_pa
     assert [*nvrtc_fails(failed)] == [NotInspected(sentence="import demo raises ImportError: no")]
 
 
-def test_a_compiler_that_is_installed_and_refused_is_a_problem_and_none_is_not_inspected() -> None:
+def test_a_compiler_that_is_refused_is_a_problem_and_one_that_nothing_loads_not_tried() -> None:
     refusal = "OSError: libnvrtc.so.13: cannot open shared object file"
     found = report(library="", unloaded=(LIBRARY,), refusal=refusal)
     assert say(nvrtc_fails(found)) == [f"the package does not load {LIBRARY}: {refusal}"]
     assert [*nvrtc_fails(report(library="", refusal=refusal))] == [
         NotInspected(sentence=f"there is no NVRTC in its environment: {refusal}")
     ]
-
-
-def test_a_compiler_that_nothing_loads_needs_an_expression() -> None:
     assert [*nvrtc_fails(report(library="", unloaded=(LIBRARY, "b", "c", "d")))] == [
         NotInspected(
             sentence=f"the import does not load {LIBRARY}, b, c; name an expression that does "
@@ -123,14 +120,11 @@ def of_triton(*compilations: Compilation, **known: Any) -> TritonReport:
     return TritonReport(python="CPython 3.11.7", step=step, compilations=compilations, **told)
 
 
-def test_triton_is_fine_where_it_compiles_for_all_that_it_knows() -> None:
+def test_triton_is_fine_where_it_compiles_and_not_tried_where_it_knows_none() -> None:
     assert [*triton_fails(of_triton(*compiled("sm_90"), unknown=("sm_50",)))] == [
         Note(sentence="Triton 3.9.0 compiles for sm_90"),
         Note(sentence="Triton 3.9.0 does not know sm_50"),
     ]
-
-
-def test_a_compiler_that_knows_none_of_the_architectures_was_not_tried() -> None:
     none = "knows none of the architectures of this package"
     assert [*triton_fails(of_triton(unknown=("sm_50",)))] == [
         NotInspected(sentence=f"Triton 3.9.0 {none}")

@@ -181,9 +181,6 @@ def test_cuda_version_misreported_fires_on_all_else_that_states_one() -> None:
     assert say(judge_version(other_minor, wheel())) == [
         "demo.cuda_version is '13.0', but the runtime that it was compiled with says CUDA 13.2"
     ]
-
-
-def test_cuda_version_misreported_fires_on_libraries_that_are_counted_as_cuda_is() -> None:
     libraries = (
         LibraryVersions(name="cublas", loaded="13.4.1", installed="13.4.1.3"),
         LibraryVersions(name="cufft", loaded="12.2.0"),  # counts by itself
@@ -255,7 +252,7 @@ def test_cuda_architectures_misreported_fires_on_what_no_object_has() -> None:
         assert how in str(line)
 
 
-def test_cuda_architectures_misreported_fires_on_what_it_leaves_out() -> None:
+def test_cuda_architectures_misreported_fires_on_what_it_leaves_out_alone() -> None:
     common = (
         DeviceTarget(kind=DeviceKind.SASS, architecture="sm_90"),
         DeviceTarget(kind=DeviceKind.PTX, architecture="sm_120"),
@@ -275,15 +272,12 @@ def test_cuda_architectures_misreported_fires_on_what_it_leaves_out() -> None:
     ]
     whole = said(FLAGS, "sm_90 compute_120")
     assert list(cuda_architectures_misreported(whole, built, ASK_FLAGS)) == []
-
-
-def test_cuda_architectures_misreported_is_quiet_when_all_are_there() -> None:
     for flags in ("sm_90a compute_120", ("sm_90a", "compute_120")):
         assert list(cuda_architectures_misreported(said(FLAGS, flags), BUILT, ASK_FLAGS)) == []
     assert list(cuda_architectures_misreported(said(FLAGS, ""), CPU, ASK_FLAGS)) == []
 
 
-def test_a_question_that_was_not_reached_is_a_gap_and_no_pass() -> None:
+def test_what_was_not_reached_is_a_gap_and_what_the_profile_does_not_name_is_not_asked() -> None:
     dead = report(outcome=Ending.CRASHED, stage="import demo")
     gap = "was not evaluated: the process ended after import demo"
     for found, question in (
@@ -293,9 +287,6 @@ def test_a_question_that_was_not_reached_is_a_gap_and_no_pass() -> None:
         (cuda_architectures_misreported(dead, CUDA, ASK_FLAGS), FLAGS),
     ):
         assert list(found) == [NotInspected(sentence=f"{question} {gap}")]
-
-
-def test_nothing_is_asked_that_the_profile_has_no_words_for() -> None:
     for judged in (
         gpu_claimed_without_one(report(), CudaRequest()),
         missing_gpu_misreported(report(), CudaRequest()),
