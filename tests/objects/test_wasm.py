@@ -62,6 +62,8 @@ def test_traits_that_an_engine_must_have_are_read() -> None:
     assert read(build_wasm(features=("simd128", "atomics"))).features == ("atomics", "simd128")
     assert read(build_wasm(shared=True)).shared_memory
     assert read(build_wasm(wide=True)).architecture == "wasm64"
+    limited = vector([b"\1\1\2", b"\x08\1\0", b"\0\1"])  # a maximum, a size of pages, neither
+    assert not read(HEADER + section(5, limited)).shared_memory
 
 
 def test_exceptions_are_thrown_by_the_engine_or_by_javascript() -> None:
