@@ -15,7 +15,6 @@ from urllib.parse import quote
 from packaging.specifiers import SpecifierSet
 from packaging.utils import (
     InvalidWheelFilename,
-    canonicalize_name,
     parse_wheel_filename,
 )
 from packaging.version import InvalidVersion, Version
@@ -205,7 +204,7 @@ def index_wheel(artifact: Artifact, yanked: str | None = None) -> IndexedWheel:
         name, version, _, _ = parse_wheel_filename(artifact.file_name)
     except (InvalidWheelFilename, InvalidVersion) as error:
         raise ValueError(f"not the name of a wheel: {error}") from None
-    if canonicalize_name(artifact.project) != name or artifact.project != name:
+    if artifact.project != name:
         raise ValueError(f"its file name says {name}, but its project is {artifact.project!r:.80}")
     return IndexedWheel(artifact=artifact, version=version, yanked=yanked)
 
@@ -420,7 +419,7 @@ def write_repodata(
     The files lie below the URL ``base``; without it, next to the index.
     """
     tables: dict[str, dict[str, Any]] = {"packages": {}, "packages.conda": {}}
-    for file_name, record in sorted(records, key=lambda pair: pair[0]):
+    for file_name, record in records:
         suffix = next(each for each in _SUFFIXES if file_name.endswith(each))
         tables[_SUFFIXES[suffix]][file_name] = record
     elsewhere = {"base_url": base} if base else {}

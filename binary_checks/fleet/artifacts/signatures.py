@@ -75,7 +75,7 @@ def read_public_key(name: str, text: str, where: str) -> PublicKey:
     except (binascii.Error, ValueError):
         raise ProfileError(f"{where}: neither PEM nor base64") from None
     raw = content.removeprefix(_PUBLIC) if found else content
-    if len(raw) != 32 or (found and len(content) != len(_PUBLIC) + 32):
+    if len(raw) != 32 or (found and raw == content):
         raise ProfileError(f"{where}: not an ed25519 public key")
     return PublicKey(name=name, public=raw.hex())
 

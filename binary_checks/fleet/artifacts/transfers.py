@@ -247,7 +247,7 @@ def _place(folder: Path, below: str) -> Path:
 def _fetch(store: Store, folder: Path, file: PulledFile) -> None:
     """Write a temporary file, and give it its name once its hash is verified."""
     path = _place(folder, file.path)
-    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    part = path.with_name(f".{secrets.token_hex()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with part.open("xb") as target:

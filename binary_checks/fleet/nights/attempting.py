@@ -337,8 +337,8 @@ def _read_result(path: Path) -> tuple[RunResult | None, str]:
 
 
 def _find_last_line(log: bytes) -> str:
-    lines = log[-8192:].decode("utf-8", "replace").split("\n")
-    return next((cut(one_line(line.strip())) for line in lines[::-1] if line.strip()), "")
+    lines = reversed(log.decode("utf-8", "replace").split("\n"))
+    return next((cut(one_line(line.strip())) for line in lines if line.strip()), "")
 
 
 # The state of one attempt, decided from how its process ended and what it wrote.
@@ -395,7 +395,7 @@ def _because(message: str, why: str) -> str:
 def _with_result(run: RunResult, sha256: str) -> _Decided:
     if len(run.packages) != 1:
         return _LOST, f"its result is about {len(run.packages)} packages instead of one"
-    package = run.packages[0]
+    (package,) = run.packages
     accepts = any(entry.accepted for entry in package.entries)
     state = choose_cell_state(run.exit_code, package.verdict, accepts=accepts)
     if state is _INFRA:
@@ -463,8 +463,7 @@ def plan_next(attempts: Sequence[Attempt], pause: float) -> NextAttempt | None:
     last = attempts[-1]
     if not last.again or any(each.state in GOOD for each in attempts) or len(attempts) >= MOST:
         return None
-    alike = sum(each.state is last.state and each.cause == last.cause for each in attempts)
-    if last.cause == _TIMED_OUT and alike >= _MOST_TIMED_OUT:
+    if sum(each.cause == _TIMED_OUT for each in attempts) >= _MOST_TIMED_OUT:
         return None
     if last.state is CellState.FAILED:
         failures = sum(each.state is CellState.FAILED for each in attempts)

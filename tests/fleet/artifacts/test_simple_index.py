@@ -159,14 +159,12 @@ def test_a_channel_without_members_has_pages_that_say_so() -> None:
     assert found.faults == ()
 
 
-@pytest.mark.parametrize("reason", ["broken: <b>&\"'\n", ""])
+@pytest.mark.parametrize("reason", ["broken: <b>&\"'\n", "", "x" * 501])
 def test_a_file_that_was_withdrawn_is_yanked(reason: str) -> None:
     found = index_of(wheel(), demo=reason)
-    (html,), (data,) = (
-        read(found, PAGE),
-        read(found, DATA, "application/vnd.pypi.simple.v1+json"),
-    )
-    assert html.yanked == " ".join(reason.split())
+    (html,) = read(found, PAGE)
+    (data,) = read(found, DATA, "application/vnd.pypi.simple.v1+json")
+    assert html.yanked == " ".join(reason.split())[:500]
     assert data.yanked == html.yanked
 
 
@@ -179,6 +177,9 @@ def test_a_requirement_that_is_none_is_left_out_and_never_markup() -> None:
         assert b"<script" not in page, name
         assert b"evil" not in page, name
     assert "requires-python" not in json.loads(found.pages[DATA])["files"][0]
+    for digits, listed in ((498, True), (499, False)):  # with the operator, 500 and 501 characters
+        found = index_of(wheel(requires_python=f">={'3' * digits}"))
+        assert ("data-requires-python" in links(found, PAGE)[0]) is listed
     escaped = "<4 , >= 3.9 , === '\"&<b>"  # which is one, with letters of markup
     found = index_of(wheel(requires_python=escaped))
     assert links(found, PAGE)[0]["data-requires-python"] == escaped
@@ -188,11 +189,7 @@ def test_a_requirement_that_is_none_is_left_out_and_never_markup() -> None:
 @pytest.mark.parametrize(
     ("name", "project", "said"),
     [
-        (
-            "demo-1.0-py3-none-any.whl",
-            "other",
-            "its file name says demo, but its project is 'other'",
-        ),
+        ("demo-1.0-py3-none-any.whl", "other", "says demo, but its project is 'other'"),
         ("demo-1.0-py3-none-any.whl", "../../x", "its project is '../../x'"),
         ("My_Lib-1.0-py3-none-any.whl", "My_Lib", "its file name says my-lib"),
         ("demo.zip", "demo", "not the name of a wheel"),

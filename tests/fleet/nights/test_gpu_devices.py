@@ -18,10 +18,7 @@ def devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_each_attempt_has_a_device_of_its_own() -> None:
-    with (
-        reserve_device(2, StopRequest()) as first,
-        reserve_device(2, StopRequest()) as second,
-    ):
+    with reserve_device(2, StopRequest()) as first, reserve_device(2, StopRequest()) as second:
         assert [first, second] == ["3", "MIG-GPU-1/2/0"]
     with reserve_device(2, StopRequest()) as third:
         assert third == "3"
@@ -44,10 +41,7 @@ def test_another_coordinator_waits_for_the_only_device() -> None:
 
 def test_more_attempts_than_devices_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
-    with (
-        reserve_device(2, StopRequest()) as first,
-        reserve_device(2, StopRequest()) as second,
-    ):
+    with reserve_device(2, StopRequest()) as first, reserve_device(2, StopRequest()) as second:
         assert first == second == "0"
 
 

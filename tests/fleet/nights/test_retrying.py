@@ -45,11 +45,11 @@ def test_nothing_is_tried_again_that_must_end_the_same(state: str) -> None:
 
 
 def test_what_ran_out_of_time_twice_is_not_given_a_third_time() -> None:
-    once, twice = (
-        make_attempts(*states, cause="timed-out") for states in (("lost",), ("lost", "lost"))
-    )
-    assert plan_next(once, 30.0) == NextAttempt(number=2, pause=30.0)
-    assert plan_next(twice, 30.0) is None
+    first, second = make_attempts("lost", "lost", cause="timed-out")
+    other, _ = make_attempts("lost", "lost")
+    assert plan_next([first], 30.0) == NextAttempt(number=2, pause=30.0)
+    assert plan_next([other, second], 30.0) == NextAttempt(number=3, pause=120.0)
+    assert plan_next([first, second], 30.0) is None
 
 
 def make_result(*failed: str) -> RunResult:
