@@ -29,7 +29,7 @@ _BUILDS = re.compile(
     r"(?P<system>linux|windows|win|macos)(?:-(?P<machine>x86_64|x64|aarch64|arm64|s390x|ppc64le))?"
     r"-binary-(?P<kind>manywheel|wheel|conda|libtorch)(?:-(?P<rest>[\w-]+))?"
 )
-_LINKED = ("release", "debug")
+_LINKED = frozenset({"release", "debug"})
 """The fourth word of BUILD_ENVIRONMENT in CircleCI's jobs of Windows, in place of a toolset."""
 
 
@@ -136,14 +136,14 @@ def _read(name: str, value: str, every: Mapping[str, str], matrix: object) -> It
 def _read_number(every: Mapping[str, str]) -> int:
     """Return the number of the build if the version has it, else 0."""
     text = every.get(_NUMBER, "")
-    return int(text) if text.isascii() and text.isdecimal() and int(text) > 1 else 0
+    return int(text) if text.isdecimal() and int(text) > 1 else 0
 
 
 def _read_built(value: str, every: Mapping[str, str]) -> Iterator[_Stated]:
     number = _read_number(every)
     full = f"{value}.post{number}" if number else value
     public, whole = READERS["version"](value), READERS["version"](full)
-    if public and whole:
+    if whole:
         yield from (_Stated("version", whole, full, files) for files in _WITH_NUMBER)
         yield from (_Stated("version", public, files=files) for files in _WITHOUT_NUMBER)
 
@@ -203,7 +203,7 @@ def _read_words(words: list[str]) -> Iterator[_Stated]:
     read = [READERS[aspect](word) for aspect, word in zip(aspects, words, strict=False)]
     rest = words[len(aspects) :]
     abi = "".join(map(_read_toolset, rest))
-    if not all(read) or not (abi or not rest or rest[0] in _LINKED):
+    if not all(read) or not (abi or _LINKED.issuperset(rest)):
         return
     for aspect, text in zip(aspects, read, strict=True):
         if aspect != "python" or read[0] != "libtorch":

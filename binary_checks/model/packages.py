@@ -160,11 +160,10 @@ class Layout:
 
     def shorten_label(self, label: str) -> str:
         """Shorten the path at the end of a label of a linkage, such as ``wheel:<dist>:<path>``."""
-        kind, colon, rest = label.partition(":")
-        if colon and kind in {"system", "python"}:
+        if label.startswith(("system:", "python:")):
             return label
-        if colon and kind == "wheel":
-            distribution, _, path = rest.partition(":")
+        if label.startswith("wheel:"):
+            distribution, _, path = label.removeprefix("wheel:").partition(":")
             return f"wheel:{distribution}:{self.shorten(path)}"
         return self.shorten(label)
 

@@ -54,6 +54,10 @@ def test_each_toolkit_of_a_major_version_has_a_newer_driver_than_the_one_before(
             )
 
 
+def test_a_part_that_no_version_has_ends_one() -> None:
+    assert read_numbers("12.123456789.1234567890.1") == (12, 123456789)
+
+
 def test_a_package_without_the_drivers_libraries_has_no_copy_of_them() -> None:
     own, other = elf_file("demo/libcuda.so.1"), elf_file("demo/libdemo.so")
     assert not find_copies((other,), DRIVER_LIBRARIES)

@@ -67,12 +67,9 @@ def test_functions_that_only_one_library_exports() -> None:
     assert linked(elf_file(imports=symbols("dnnl_version"))) == []
 
 
-def test_a_text_that_a_header_has_too_is_a_doubt() -> None:
+def test_a_text_that_a_header_has_too_and_a_name_that_may_be_opened_are_doubts() -> None:
     assert linked(elf_file(texts=(SSL,))) == [("OpenSSL", "unknown", "")]
     assert linked(elf_file(texts=(SSL_DIR, SSL))) == [("OpenSSL", "static", "3.0.13")]
-
-
-def test_a_name_that_may_be_opened_is_a_doubt() -> None:
     opener = elf_file(opened=OpenedNames(names=("libcudart.so.12",)))
     assert linked(opener) == [("CUDA runtime", "unknown", "")]
 

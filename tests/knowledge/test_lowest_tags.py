@@ -178,7 +178,7 @@ def test_a_symbol_that_is_newer_than_the_object_says_raises_it() -> None:
 
 @pytest.mark.parametrize(
     ("macos", "tag"),
-    [((10, 13), (10, 13)), ((13, 0), (13, 0)), ((13, 3), (14, 0)), ((15, 4), (26, 0))],
+    [((10, 13), (10, 13)), ((13, 0), (13, 0)), ((11, 3), (12, 0)), ((15, 4), (26, 0))],
 )
 def test_a_tag_that_promises_a_later_release_names_the_next_macos(
     macos: tuple[int, int], tag: tuple[int, int]

@@ -51,6 +51,7 @@ def test_a_sample_has_the_smallest_and_the_largest_that_the_budget_holds() -> No
     assert choose_texts(sizes, 1_000) == (1, 2, 3)
     assert choose_texts(sizes, 5) == ()
     assert choose_texts((), 5) == ()
+    assert choose_texts([PtxSize("sm_80", 10), PtxSize("sm_120", 40)], 60) == (1,)  # the newer one
 
 
 def test_a_text_costs_its_size_for_every_target() -> None:
@@ -66,8 +67,3 @@ def test_a_text_that_is_large_by_itself_is_compiled_for_the_newest_alone() -> No
     assert limit_targets((), 11, 20) == ()
     assert choose_texts([PtxSize("sm_80", 49)], 49) == (0,)
     assert choose_texts([PtxSize("sm_80", 50)], 49) == ()
-
-
-def test_newer_targets_come_first() -> None:
-    sizes = [PtxSize("sm_80", 10), PtxSize("sm_120", 40)]
-    assert choose_texts(sizes, 60) == (1,)

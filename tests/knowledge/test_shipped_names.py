@@ -44,22 +44,19 @@ def test_what_a_distribution_has_is_known_by_name(needed: str, shipper: str) -> 
     assert find_known_shippers(needed, every) == (shipper,)
 
 
-def test_some_have_nothing_else_for_others() -> None:
+def test_some_have_nothing_else_for_others_and_intel_s_wheels_fill_lib() -> None:
     assert not may_have("numpy", "libfoo.so")
     assert may_have("foo-libs", "libfoo.so")
     assert may_have("nvidia-cublas", "libcublas.so.13")
     assert not may_have("nvidia-cublas", "libfoo.so")
+    assert fills_prefix("intel-openmp")
+    assert not fills_prefix("intelligence")
 
 
 @pytest.mark.parametrize("needed", ["OpenCL.dll", "libEGL.so.1", "libX11-xcb.so.1"])
 def test_what_drivers_and_systems_have_no_requirement_has(needed: str) -> None:
     assert not may_be_required(needed)
     assert may_be_required("libfoo.so.1")
-
-
-def test_intel_s_wheels_fill_the_environment_s_lib() -> None:
-    assert fills_prefix("intel-openmp")
-    assert not fills_prefix("intelligence")
 
 
 @pytest.mark.parametrize(

@@ -38,14 +38,19 @@ def test_what_is_odd_about_a_path_stays_for_checks_to_judge(odd: str) -> None:
     assert LINUX.shorten(LINUX.place(odd)) == odd
 
 
-def test_only_what_lies_in_site_packages_is_inside() -> None:
+def test_only_what_lies_in_site_packages_is_inside_however_it_is_spelled() -> None:
     assert LINUX.inside("lib/python3.11/site-packages/demo/x.py") == "demo/x.py"
     assert LINUX.inside("lib/python3.11/site-packages") == ""
     assert LINUX.inside("lib/python3.11/site-packages-old/x.py") is None
     assert LINUX.inside("bin/x") is None
     assert Layout().inside("bin/x") == "bin/x"
     assert Layout().inside("../x") is None
-
-
-def test_two_spellings_of_one_place_are_one() -> None:
     assert LINUX.place("../../libx.so") == LINUX.place("../../../lib/libx.so") == "lib/libx.so"
+
+
+def test_a_label_is_shortened_where_it_names_a_path() -> None:
+    for same in ("system:libc.so.6", "python:bin/python", "wheel:dep:/x"):
+        assert LINUX.shorten_label(same) == same
+    label = f"wheel:a:{LINUX.site_packages}/a/b:c.so"
+    assert LINUX.shorten_label(label) == "wheel:a:a/b:c.so"
+    assert [*map(LINUX.shorten_label, ("wheel", "system"))] == ["../../../wheel", "../../../system"]

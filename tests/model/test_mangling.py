@@ -20,6 +20,7 @@ from binary_checks.model import function_of, is_other_abi, names_old_abi, readab
         "_ZN1a1fILb1ELin12EEEvSs",
         "_ZN1a1fILNS_1eE9EEEvSs",
         "_ZN1a1fIL1e9EEEvSs",
+        "_ZN1a1fILS0_9EEEvSs",
         "_ZN1aC1ERKSs",
         "_ZN1aD2ESs",
         "_ZZN1a1fEvENKUlvE0_clESs",

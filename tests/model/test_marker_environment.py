@@ -11,17 +11,16 @@ from binary_checks.model import Interpreter, TargetPython, TargetSystem
 from binary_checks.model.requires_dist import environment_of
 
 
-def test_a_target_without_known_python_is_taken_for_3_12() -> None:
+def test_the_python_of_the_target_counts_and_without_one_3_12() -> None:
     found = environment_of(TargetSystem(name="manylinux_2_17_x86_64"))
     assert (found["python_version"], found["python_full_version"]) == ("3.12", "3.12.0")
-
-
-def test_the_python_of_the_target_counts() -> None:
     python = Interpreter(
         implementation="cpython", version=(3, 9), free_threaded=False, exports=frozenset()
     )
-    found = environment_of(TargetSystem(name="manylinux_2_17_x86_64", interpreter=python))
-    assert found["python_version"] == "3.9"
+    both = ("aarch64", "x86_64")
+    target = TargetSystem(name="", system="macos", architectures=both, interpreter=python)
+    found = environment_of(target)
+    assert (found["python_version"], found["platform_machine"]) == ("3.9", "arm64")
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,9 @@ def test_a_package_has_the_directories_of_its_files_and_all_above_them() -> None
     assert all(each not in found for each in ("de", "demo/li", "demo/lib/a.txt", "lib", "/"))
 
 
-def test_a_package_without_files_has_not_even_the_top() -> None:
+def test_the_top_and_what_lies_outside_are_found_if_there_are_files() -> None:
     assert "" not in Directories(())
     assert "" in Directories(["a.py"])
-
-
-def test_directories_outside_site_packages_are_found_alike() -> None:
     found = Directories(["../../../bin/tool"])
     assert "../../../bin" in found
     assert "../.." in found
