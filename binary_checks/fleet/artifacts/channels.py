@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from binary_checks.documents.json_values import DocumentError, decode_fields, dump, encode_fields
 from binary_checks.errors import ProfileError, RecordError
 from binary_checks.fleet.artifacts.artifact import Artifact, ArtifactRefusedError
-from binary_checks.fleet.artifacts.verdict import LARGEST_STATEMENT, read_object
+from binary_checks.fleet.artifacts.verdict import read_object
 from binary_checks.fleet.store import (
     Store,
     Stored,
@@ -157,6 +157,7 @@ def _read_member(store: Store, name: str, content: bytes) -> str:
 # The file stays, so that users who depend on it still get it. A withdrawal cannot be undone.
 
 WITHDRAWAL_SCHEMA = "binary-checks/withdrawal/1"
+_LARGEST = 64 << 10  # bytes of one document
 _NAME = re.compile(r"withdrawn/[^/]+/[^/]+/([0-9a-f]{64})\.json")
 
 
@@ -183,7 +184,7 @@ def list_withdrawn(store: Store, channel: str) -> Mapping[str, str]:
     """Return SHA-256 -> reason for all files that the channel withdrew. Raises RecordError."""
     listed = (each.name for each in store.names(withdrawn_prefix(channel)))
     names = {found[1]: name for name in listed if (found := _NAME.fullmatch(name))}
-    contents = ask_at_once(lambda name: store.read(name, LARGEST_STATEMENT), names.values())
+    contents = ask_at_once(lambda name: store.read(name, _LARGEST), names.values())
     return {
         digest: _read(content or b"", f"{store.url}: {name}", digest).reason
         for (digest, name), content in zip(names.items(), contents, strict=True)
