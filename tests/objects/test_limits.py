@@ -99,6 +99,10 @@ def test_names_of_a_symbol_table_that_explode_are_not_read() -> None:
     source = FilePart(LimitedSource(Bytes(content)), 0, len(content))
     with pytest.raises(Unavailable, match="longer than the file"):
         read_nlist(source, header, Command(LC_SYMTAB, 0, contents, header))
+    small = LimitedSource(Bytes(b"a"))
+    small.charge_symbol(1 + (1 << 20))
+    with pytest.raises(Unavailable, match="its symbols overlap"):
+        small.charge_symbol(1)
 
 
 def test_what_a_trie_has_too_much_of_is_told_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
