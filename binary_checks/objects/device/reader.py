@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from struct import Struct
-from typing import Final
 
 from binary_checks.errors import MalformedError
 from binary_checks.knowledge.device_code import EM_CUDA, read_flags
@@ -29,7 +28,7 @@ from binary_checks.objects.device.containers import (
     FATBIN_MAGIC,
 )
 from binary_checks.objects.device.sections import DeviceFacts, read_device_code
-from binary_checks.objects.elf.header import ElfHeader, Section
+from binary_checks.objects.elf.header import EM_AMDGPU, ElfHeader, Section
 
 _ARCHITECTURES = {
     # With version 1, since the four bytes of the magic alone are too common.
@@ -38,7 +37,6 @@ _ARCHITECTURES = {
     COMPRESSED_BUNDLE_MAGIC: "amdgpu",
 }
 
-EM_AMDGPU: Final = 224
 _ABI_VERSION = 8  # offset of EI_ABIVERSION in the file
 _MARKING_ABI = 7  # ABI version whose flags always state the suffix ``a``
 _FIRST_WITH_SUFFIX = 90  # older architectures have no suffix
