@@ -17,6 +17,7 @@ from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import FileBytes, open_bytes
 from binary_checks.trees.kept_bytes import check_extent
 from binary_checks.trees.members import (
+    FIRST,
     MAXIMUM_ENTRIES,
     WHOLE,
     MemberReader,
@@ -25,7 +26,6 @@ from binary_checks.trees.members import (
 )
 from binary_checks.watchdog import ask
 
-_HEAD = 64  # bytes
 _BLOCK = 1 << 20
 
 
@@ -146,7 +146,7 @@ class FolderTree:
         for entry in map(_own, entries):
             try:
                 with open_bytes(entry.path) as file:
-                    yield file.read(0, _HEAD)
+                    yield file.read(0, FIRST)
             except PackageError:
                 yield b""
 

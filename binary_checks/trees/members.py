@@ -26,6 +26,7 @@ from binary_checks.trees.kept_bytes import ByteStore
 MAXIMUM_ENTRIES = 150_000
 MAXIMUM_SIZE = 64 << 30  # bytes of all members together, uncompressed
 WHOLE = 512 << 10  # bytes; a member up to this size is read at once
+FIRST = 64  # bytes that show a file's format
 HEAD = 4096  # bytes that the first piece has at the least, or the whole member if it is shorter
 SOURCE_CODE = (".py", ".pyi", ".h", ".hpp", ".cuh")
 """Suffixes of most members. The first look does not search these for objects; the full reading

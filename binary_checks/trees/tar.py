@@ -7,6 +7,7 @@ its member: sparse files, two sizes of one member, links with data.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -22,12 +23,12 @@ _LONG_NAME, _LONG_LINK, _PAX, _PAX_GLOBAL = b"L", b"K", b"xX", b"g"
 _FILES = b"0\x007"  # typeflags of regular files: "0", NUL of old tars, and "7" of contiguous files
 _HARD_LINK, _SYMLINK, _DIRECTORY, _SPARSE = b"1", b"2", b"5", b"S"
 _MODES = {  # the file type in st_mode, by typeflag
-    _HARD_LINK: 0o100000,
-    _SYMLINK: 0o120000,
-    b"3": 0o020000,
-    b"4": 0o060000,
-    _DIRECTORY: 0o040000,
-    b"6": 0o010000,
+    _HARD_LINK: stat.S_IFREG,
+    _SYMLINK: stat.S_IFLNK,
+    b"3": stat.S_IFCHR,
+    b"4": stat.S_IFBLK,
+    _DIRECTORY: stat.S_IFDIR,
+    b"6": stat.S_IFIFO,
 }
 _DEVICES = {b"3": "a character device", b"4": "a block device", b"6": "a named pipe"}
 
@@ -36,10 +37,10 @@ class TarEntry(NamedTuple):
     """The header of a member, merged with the extended headers before it."""
 
     name: str  # as in the archive; the name of a folder ends with a slash
-    size: int = 0  # bytes of data
-    mode: int = 0o100644  # st_mode
-    target: str = ""  # the path that a link names, as in the archive
-    faults: tuple[str, ...] = ()
+    size: int  # bytes of data
+    mode: int  # st_mode
+    target: str  # the path that a link names, as in the archive; "" if it is no link
+    faults: tuple[str, ...]
 
     @property
     def stored(self) -> str:
@@ -54,12 +55,12 @@ class TarEntry(NamedTuple):
     @property
     def is_symlink(self) -> bool:
         """Whether the member is a symbolic link; every other link is a hard link."""
-        return self.mode & 0o170000 == 0o120000
+        return stat.S_ISLNK(self.mode)
 
     @property
     def is_file(self) -> bool:
         """Whether the member is a regular file, not a folder, link or device."""
-        return self.mode & 0o170000 == 0o100000 and not self.target
+        return stat.S_ISREG(self.mode) and not self.target
 
 
 class TarStream:
@@ -147,7 +148,7 @@ class TarStream:
         """
         following = 0
         try:
-            while piece := self._bytes.some(1 << 20):
+            while piece := self._bytes.some():
                 following += len(piece if following else piece.lstrip(b"\0"))
         except BrokenDataError as error:  # after the last member, which was read completely
             self.faults = (*self.faults, str(error))
@@ -163,14 +164,15 @@ class _Pieces:
         self._piece = memoryview(b"")
         self.offset = 0
 
-    def some(self, most: int) -> bytes:
-        """Return the next bytes, at most ``most``; b"" at the end."""
+    def some(self, most: int | None = None) -> bytes:
+        """Return the rest of a piece, at most ``most`` bytes; b"" at the end."""
         while not self._piece:
             following = next(self._pieces, None)
             if following is None:
                 return b""
             self._piece = memoryview(following)
-        taken, self._piece = self._piece[:most], self._piece[most:]
+        taken = self._piece[:most]
+        self._piece = self._piece[len(taken) :]
         self.offset += len(taken)
         return bytes(taken)
 
@@ -220,7 +222,7 @@ class _Header(NamedTuple):
             name = _cut(block[345:500]) + b"/" + name
         mode = _read_number(block[100:108], place)
         size = _read_number(block[124:136], place)
-        return cls(block[156:157], name, _cut(block[157:257]), mode & 0o7777, size)
+        return cls(block[156:157], name, _cut(block[157:257]), stat.S_IMODE(mode), size)
 
 
 def _cut(field: bytes) -> bytes:
@@ -305,7 +307,7 @@ def _make_entry(header: _Header, extended: Mapping[str, str], place: int) -> Tar
     return TarEntry(
         name=f"{spelled}/" if directory and not name.endswith("/") else spelled,
         size=size,
-        mode=_MODES.get(kind, 0o100000) | header.mode,
+        mode=_MODES.get(kind, stat.S_IFREG) | header.mode,
         target=_escape_surrogates(link),
         faults=tuple(_judge(kind, name, link, extended)),
     )

@@ -26,7 +26,14 @@ from binary_checks.trees.decompression import (
     find_zstandard,
 )
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
-from binary_checks.trees.members import WHOLE, MemberReader, Streamed, join_head, stream_pieces
+from binary_checks.trees.members import (
+    FIRST,
+    WHOLE,
+    MemberReader,
+    Streamed,
+    join_head,
+    stream_pieces,
+)
 from binary_checks.trees.tar import TarEntry, TarStream
 
 _COMPRESSIONS: dict[bytes, Callable[[], Start]] = {
@@ -43,7 +50,6 @@ _SUFFIXES = {
     **dict.fromkeys((".tar.gz", ".tgz"), find_gzip),
 }  # by suffix, used if the file's first bytes are unknown
 _BLOCK = 64 << 10  # bytes of the file at a time
-_FIRST = 64  # bytes that show a file's format
 
 
 class Part(NamedTuple):
@@ -132,7 +138,7 @@ class TarTree:
         """Yield the first bytes of these members."""
         wanted = {id(entry) for entry in entries}
         return (
-            next(join_head(content), b"")[:_FIRST]
+            next(join_head(content), b"")[:FIRST]
             for known, (_, content) in zip(self.entries(), self._stream(), strict=False)
             if id(known) in wanted
         )

@@ -90,29 +90,22 @@ def test_every_length_that_cuts_a_member_is_refused() -> None:
             assert "truncated" in refusal(whole[:length])
 
 
-def test_an_end_without_its_empty_block_is_a_fault() -> None:
-    assert faults_of(write_tar([DEMO], ending=b"")) == (
-        "it lacks the empty block that ends an archive",
-    )
-
-
-def test_bytes_after_the_end_are_a_fault() -> None:
-    assert faults_of(write_tar([DEMO]) + b"\0\0hidden") == (
-        "6 bytes follow the end of the archive",
-    )
-
-
-def test_empty_blocks_after_the_end_are_none() -> None:
-    assert faults_of(write_tar([DEMO]) + bytes(10_240)) == ()
-
-
-def test_two_sizes_of_one_member_are_refused() -> None:
-    data = write_tar([TarMember("a", b"x" * 512, pax=(("size", "1024"),)), DEMO])
-    assert refusal(data) == "a: its headers disagree on its size"
+@pytest.mark.parametrize(
+    ("ending", "faults"),
+    [
+        (b"", ("it lacks the empty block that ends an archive",)),
+        (bytes(1024) + b"\0\0hidden", ("6 bytes follow the end of the archive",)),
+        (bytes(10_240), ()),
+    ],
+)
+def test_what_follows_the_last_member(ending: bytes, faults: tuple[str, ...]) -> None:
+    assert faults_of(write_tar([DEMO], ending=ending)) == faults
 
 
 def test_a_size_that_is_in_pax_alone_counts() -> None:
-    data = write_tar([TarMember("a", b"x" * 512, declared_size=0, pax=(("size", "512"),)), DEMO])
+    data = write_tar(
+        [TarMember("a", b"x" * 512, declared_size=0, pax=(("size", "0" * 16 + "512"),)), DEMO]
+    )
     assert [content for _, content in read(data)] == [b"x" * 512, b"hello"]
 
 
@@ -128,7 +121,7 @@ NO_SIZES = (b"\xff" * 12, b"-0000000001\0", b"99999999999\0", b"0x10" * 3)
     "member",
     [
         *(TarMember("a", size_field=field) for field in NO_SIZES),
-        *(TarMember("a", pax=(("size", text),)) for text in ("x", "-1", "1" * 20)),
+        *(TarMember("a", pax=(("size", text),)) for text in ("x", "-1", "0" * 20)),
     ],
 )
 def test_a_size_that_is_none_is_refused(member: TarMember) -> None:
@@ -154,19 +147,9 @@ def test_a_header_that_announces_no_member_is_refused(ending: bytes) -> None:
     )
 
 
-def test_a_header_that_claims_a_gigabyte_of_text_is_refused() -> None:
-    data = write_tar([TarMember("a", kind=b"x", declared_size=1 << 30)])
-    assert refusal(data) == "a header in it claims 1073741824 bytes of text"
-
-
 def test_two_names_of_one_member_are_refused() -> None:
     long = [TarMember("././@LongLink", b"%b\0" % name, kind=b"L") for name in (b"one", b"two")]
     assert "contradicts the one before it" in refusal(write_tar([*long, DEMO]))
-
-
-def test_a_long_name_without_an_end_is_refused() -> None:
-    data = write_tar([TarMember("././@LongLink", b"x" * 512, kind=b"L"), DEMO])
-    assert refusal(data) == "the long name at byte 0x0 has no end"
 
 
 def test_headers_without_end_are_refused() -> None:
@@ -176,16 +159,11 @@ def test_headers_without_end_are_refused() -> None:
     assert refusal(data) == "more than 8 headers stand before one member"
 
 
-def test_a_global_header_that_renames_is_refused() -> None:
-    data = write_tar([TarMember("g", b"10 path=a\n", kind=b"g"), DEMO])
-    assert refusal(data) == "a global header in it sets the path of every member"
-
-
 def test_a_global_comment_is_passed_over() -> None:
     assert faults_of(write_tar([TarMember("g", b"13 comment=a\n", kind=b"g"), DEMO])) == ()
 
 
-@pytest.mark.parametrize("kind", [b"1", b"2", b"3", b"5", b"6"])
+@pytest.mark.parametrize("kind", [b"1", b"2", b"3", b"4", b"5", b"6"])
 def test_data_behind_what_has_none_is_refused(kind: bytes) -> None:
     data = write_tar([TarMember("a", b"x" * 512, kind=kind, target="b"), DEMO])
     assert refusal(data).endswith("512 bytes of data follow it, but only files have data")
@@ -195,7 +173,9 @@ def test_data_behind_what_has_none_is_refused(kind: bytes) -> None:
     ("member", "fault"),
     [
         (TarMember("a", kind=b"3"), "it is a character device, which no package installs"),
+        (TarMember("a", kind=b"4"), "it is a block device, which no package installs"),
         (TarMember("a", kind=b"6"), "it is a named pipe, which no package installs"),
+        (TarMember("a", kind=b"1"), "it is a link without a target"),
         (TarMember("a", kind=b"2"), "it is a link without a target"),
         (TarMember(b"\xff"), "its name is not valid UTF-8"),
         (TarMember("", b"x"), "it has no name"),
@@ -211,14 +191,26 @@ def test_a_member_that_no_package_should_have_is_a_fault(member: TarMember, faul
     assert faults_of(write_tar([member])) == (fault,)
 
 
-def test_a_sparse_file_of_gnu_is_refused() -> None:
-    data = write_tar([TarMember("a", kind=b"S")])
-    assert refusal(data) == "a: a sparse file, which tools read differently"
-
-
-def test_a_wrong_checksum_is_refused() -> None:
-    data = write_tar([TarMember("a", checksum=1)])
-    assert refusal(data) == "there is no tar header at byte 0x0"
+@pytest.mark.parametrize(
+    ("member", "said"),
+    [
+        (TarMember("a", kind=b"S"), "a: a sparse file, which tools read differently"),
+        (TarMember("a", checksum=1), "there is no tar header at byte 0x0"),
+        (TarMember("a", b"x" * 512, pax=(("size", "9"),)), "a: its headers disagree on its size"),
+        (TarMember("././@LongLink", b"x" * 512, kind=b"L"), "the long name at byte 0x0 has no end"),
+        (
+            TarMember("g", b"10 path=a\n", kind=b"g"),
+            "a global header in it sets the path of every member",
+        ),
+        (TarMember("a", kind=b"x", declared_size=1 << 20), "truncated: it ends inside a block"),
+        (
+            TarMember("a", kind=b"x", declared_size=(1 << 20) + 1),
+            "a header in it claims 1048577 bytes of text",
+        ),
+    ],
+)
+def test_what_tools_read_differently_or_not_at_all_is_refused(member: TarMember, said: str) -> None:
+    assert refusal(write_tar([member, DEMO])) == said
 
 
 def test_a_checksum_of_signed_characters_is_read() -> None:

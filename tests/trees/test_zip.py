@@ -51,6 +51,7 @@ def test_a_wheel_cut_at_any_length_is_one_line(tmp_path: Path) -> None:
             with pytest.raises(PackageError) as caught:
                 look(path, FakeReader())
             assert str(caught.value).startswith(f"{NAME}: ")
+            assert ("truncated: " in str(caught.value)) == (length >= 4)
             assert "\n" not in str(caught.value)
 
 
@@ -162,7 +163,9 @@ def test_more_entries_than_agreed_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = build_wheel(tmp_path, members=MEMBERS)
-    monkeypatch.setattr(archive_module, "MAXIMUM_ENTRIES", 3)
+    monkeypatch.setattr(archive_module, "MAXIMUM_ENTRIES", 5)
+    assert len(read(built).members) == 5
+    monkeypatch.setattr(archive_module, "MAXIMUM_ENTRIES", 4)
     with pytest.raises(PackageError, match="claims 5 entries"):
         read(built)
 
@@ -222,7 +225,7 @@ def test_bytes_around_the_archive_are_facts(tmp_path: Path) -> None:
 def test_an_archive_comment_is_no_fault(tmp_path: Path) -> None:
     path = build_wheel(tmp_path, members=MEMBERS)
     with zipfile.ZipFile(path, "a") as built:
-        built.comment = b"a comment"
+        built.comment = b"c" * 0xFFFF  # the longest that is possible
     assert read(path).ambiguities == ()
 
 

@@ -47,6 +47,7 @@ def faults(path: Path) -> str:
     ("at", "value", "fault"),
     [
         (VERSION, 64, "it needs version 6.4 of the format"),
+        (VERSION, 0x341, "it needs version 6.5 of the format"),  # the upper byte is a system
         (VERSION, 63, ""),
         (FLAGS, 0x20, "it is compressed patched data (bit 5 of its flags)"),
         (FLAGS, 0x40, "it asks for strong encryption (bit 6 of its flags)"),
@@ -99,6 +100,7 @@ def unicode_path(name: bytes, *, stands_for: bytes) -> bytes:
         (lambda _: unicode_path(b"x.py", stands_for=b"old"), ""),  # of a name it no longer has
         (lambda _: struct.pack("<HHB4s", 0x5455, 5, 1, bytes(4)), ""),
         (lambda _: bytes(3), ""),  # zipalign
+        (lambda _: struct.pack("<HH200s", 0xCAFE, 200, b""), ""),  # longer than most headers
     ],
 )
 def test_extra_fields(tmp_path: Path, extra: Callable[[bytes], bytes], fault: str) -> None:
@@ -166,7 +168,8 @@ def test_a_zip64_field_has_as_many_numbers_as_it_needs(
     size = member.central["size"]
     member.central["size"] = FULL
     field = struct.pack(f"<{numbers}Q", *[size] * numbers)
-    member.extra = struct.pack("<HH", 1, len(field)) + field if numbers else b""
+    field = struct.pack("<4H", 0xCAFE, 0, 1, len(field)) + field + bytes(2)
+    member.extra = field if numbers else b""
     path.write_bytes(parts.write())
     found = faults(path)
     assert fault in found if fault else found == ""
@@ -255,6 +258,6 @@ def test_local_flags_that_read_the_name_otherwise(tmp_path: Path) -> None:
 
 
 def test_an_extra_field_that_is_there_twice(tmp_path: Path) -> None:
-    found = faults(with_extra(tmp_path, lambda _: struct.pack("<HHI", 0xCAFE, 4, 0) * 2))
+    found = faults(with_extra(tmp_path, lambda _: struct.pack("<HH", 0xCAFE, 0) * 2))
     assert "it has the extra field 0xcafe twice in the central directory" in found
     assert "it has the extra field 0xcafe twice in its local header" in found

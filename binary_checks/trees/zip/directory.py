@@ -173,10 +173,13 @@ class Archive(NamedTuple):
     directory_offset: int  # offset of the central directory
     boundaries: tuple[int, ...] = ()  # sorted offsets of the entries and of the central directory
 
-    def limit_of(self, entry: ZipEntry) -> int:
-        """Return the offset at which an entry must end: the next entry's, or the directory's."""
+    def limit_of(self, entry: ZipEntry) -> int | None:
+        """Return the offset at which an entry must end: the next entry's, or the directory's.
+
+        Return None for an entry that begins behind all others and the directory.
+        """
         following = bisect_right(self.boundaries, entry.offset)
-        return self.boundaries[following] if following < len(self.boundaries) else -1
+        return self.boundaries[following] if following < len(self.boundaries) else None
 
 
 class _End(NamedTuple):
@@ -239,7 +242,7 @@ def _find_end(file: PackageBytes) -> _End:
         raise PackageError(f"{file.path.name}: empty (0 bytes)")
     base = max(0, file.size - _END.size - 0xFFFF)  # the longest comment (4.4.25)
     tail = file.read(base, file.size - base)
-    place = tail.rfind(_END_SIGNATURE, 0, max(0, len(tail) - _END.size) + len(_END_SIGNATURE))
+    place = tail.rfind(_END_SIGNATURE, 0, len(tail) - _END.size + len(_END_SIGNATURE))
     if place < 0 or len(tail) < _END.size:
         reason = "truncated" if file.read(0, 4) == b"PK\3\4" else "not a zip archive"
         raise PackageError(f"{file.path.name}: {reason}: it has no end-of-central-directory record")

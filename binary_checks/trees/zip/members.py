@@ -41,7 +41,8 @@ _ENCRYPTED = 1  # bit 0 of the flags (4.4.4)
 STORED, DEFLATED = 0, 8  # 4.4.5; installers read no other method
 # RFC 1951, 3.2.5: a match of at most 258 bytes takes at least two bits, so a byte gives 1032.
 _MAXIMUM_RATIO = 1032
-GUESS = _LOCAL.size + 96  # bytes; most local headers without their names are shorter
+# bytes read of a local header and what follows it, without the name; most headers are shorter
+HEADER_BLOCK = _LOCAL.size + 96
 
 
 def find_data(ahead: bytes) -> int | None:
@@ -56,7 +57,7 @@ def find_data(ahead: bytes) -> int | None:
 
 
 def locate(
-    file: PackageBytes, entry: ZipEntry, ahead: bytes | None = None, *, limit: int = -1
+    file: PackageBytes, entry: ZipEntry, ahead: bytes | None = None, *, limit: int | None = None
 ) -> tuple[int | None, tuple[str, ...]]:
     """Return the offset of a member's compressed data, or None if it must not be read.
 
@@ -71,13 +72,18 @@ def locate(
     )
     variable = name_length + extra_length
     rest = head[_LOCAL.size : _LOCAL.size + variable]
-    if len(rest) < variable:
+    if len(rest) != variable:
         rest = file.read(entry.offset + _LOCAL.size, variable)
     start = entry.offset + _LOCAL.size + variable
     sums = (crc, packed, size)
     same = entry[2:7] == (flags, method, *sums) and entry.raw_name == rest[:name_length]
-    ends = (limit < 0 and start + packed <= file.size) or start + packed == limit
-    if same and ends and _is_plain(entry) and version <= NEWEST_VERSION and not extra_length:
+    if (
+        same
+        and start + packed == limit
+        and _is_plain(entry)
+        and version <= NEWEST_VERSION
+        and not extra_length
+    ):
         return start, ()
     extra = rest[name_length:]
     faults = (
@@ -86,11 +92,11 @@ def locate(
         *_compare_sums(entry, sums, extra, bool(flags & DESCRIPTOR)),
     )
     end = start + entry.compressed_size
-    if limit >= 0 and end <= file.size:
+    if limit is not None and end <= file.size:
         wide = find_zip64(extra) is not None
         faults = (*faults, *_judge_end(file, entry, end, limit, wide=wide))
     refusals = tuple(_refuse(entry))
-    if start + entry.compressed_size > file.size:
+    if end > file.size:
         refusals = (*refusals, "its data reach beyond the end of the file")
     return None if refusals else start, (*faults, *refusals)
 
@@ -99,7 +105,7 @@ def _is_plain(entry: ZipEntry) -> bool:
     """Return whether an entry needs no further check; this is true for nearly all entries."""
     _, _, flags, method, _, packed, size, *_ = entry
     common = method == DEFLATED and not flags & (_ENCRYPTED | DESCRIPTOR)
-    return common and packed < FULL and size < FULL and size <= packed * _MAXIMUM_RATIO
+    return common and FULL not in (packed, size) and size <= packed * _MAXIMUM_RATIO
 
 
 def _compare_header(entry: ZipEntry, raw_name: bytes, method: int, flags: int) -> Iterator[str]:
@@ -212,7 +218,6 @@ with contextlib.suppress(ImportError):  # the extra "fast", more than twice as f
 _OUTPUT_BLOCK = 256 << 10  # bytes of output at a time, which fit into the processor's cache
 _INPUT_BLOCK = 64 << 10  # bytes of the file at a time
 _TABLES = 448  # bytes; the code tables of a dynamic block (RFC 1951, 3.2.7) take up to 300
-_DESCRIPTOR = 24  # bytes of the longest data descriptor
 
 
 class _Sums(Protocol):
@@ -220,16 +225,16 @@ class _Sums(Protocol):
     def hexdigest(self) -> str: ...
 
 
-def read_small(file: PackageBytes, entry: ZipEntry, limit: int = -1) -> tuple[bytes, Streamed]:
+def read_small(file: PackageBytes, entry: ZipEntry, limit: int | None) -> tuple[bytes, Streamed]:
     """Read a member of at most WHOLE bytes with one read; ``limit`` is as for `locate`."""
-    length = GUESS + len(entry.raw_name) + entry.compressed_size
+    length = HEADER_BLOCK + len(entry.raw_name) + entry.compressed_size
     ahead = file.read(entry.offset, length)
     start, faults = locate(file, entry, ahead, limit=limit)
     if start is None:
         return b"", Streamed(faults=(*entry.faults, *faults))
     begin = start - entry.offset
     packed = ahead[begin : begin + entry.compressed_size]
-    if len(packed) < entry.compressed_size:
+    if len(packed) != entry.compressed_size:
         packed = file.read(start, entry.compressed_size)
     known = (*entry.faults, *faults)
     pieces: list[bytes] = []
@@ -237,7 +242,7 @@ def read_small(file: PackageBytes, entry: ZipEntry, limit: int = -1) -> tuple[by
         pieces.extend(_expand_small(packed, entry))
     except BrokenDataError as error:
         return b"".join(pieces), Streamed(faults=(*known, str(error)))
-    content = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    content = b"".join(pieces)
     return content, _conclude(entry, _library.crc32(content), hashlib.sha256(content), known)
 
 
@@ -254,7 +259,7 @@ def _expand_small(packed: bytes, entry: ZipEntry) -> Iterable[bytes]:
 
 
 def read_stream(
-    file: PackageBytes, entry: ZipEntry, consume: Callable[[bytes], object], limit: int = -1
+    file: PackageBytes, entry: ZipEntry, consume: Callable[[bytes], object], limit: int | None
 ) -> Streamed:
     """Stream a member into ``consume``; compute its CRC-32 and SHA-256."""
     start, faults = locate(file, entry, limit=limit)
@@ -281,14 +286,14 @@ def expand_again(file: PackageBytes, entry: ZipEntry) -> Iterator[bytes]:
 
 def span_of(entry: ZipEntry) -> tuple[int, int]:
     """Return the range of a member with its header and data descriptor."""
-    length = GUESS + len(entry.raw_name) + entry.compressed_size + _DESCRIPTOR
+    length = HEADER_BLOCK + len(entry.raw_name) + entry.compressed_size + LONGEST_DESCRIPTOR
     return entry.offset, entry.offset + length
 
 
 def span_of_head(entry: ZipEntry, length: int) -> tuple[int, int]:
     """Return the range of the file that `read_head` reads."""
     fetched = min(entry.compressed_size, length + _TABLES)
-    return entry.offset, entry.offset + GUESS + len(entry.raw_name) + fetched
+    return entry.offset, entry.offset + HEADER_BLOCK + len(entry.raw_name) + fetched
 
 
 def read_head(file: PackageBytes, entry: ZipEntry, length: int) -> bytes:
@@ -301,7 +306,7 @@ def read_head(file: PackageBytes, entry: ZipEntry, length: int) -> bytes:
         return b""
     start = entry.offset + begin
     packed = ahead[begin : begin + fetched]
-    if len(packed) < fetched:
+    if len(packed) != fetched:
         packed = file.read(start, fetched)
     if entry.method == STORED:
         return packed[:length]

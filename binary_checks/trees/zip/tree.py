@@ -22,7 +22,7 @@ from binary_checks.model import (
 )
 from binary_checks.trees.batches import visit_all
 from binary_checks.trees.file_bytes import PackageBytes, open_bytes
-from binary_checks.trees.members import WHOLE, MemberReader
+from binary_checks.trees.members import FIRST, WHOLE, MemberReader
 from binary_checks.trees.zip.directory import Archive, ZipEntry, read_archive
 from binary_checks.trees.zip.members import (
     expand_again,
@@ -35,7 +35,6 @@ from binary_checks.trees.zip.members import (
 )
 
 _SUFFIXES = (".whl", ".zip")  # recognised whatever the file's first bytes are
-_HEAD = 64  # bytes
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -96,7 +95,7 @@ class ZipTree:
 
     def heads(self, entries: Iterable[TreeEntry]) -> Iterator[bytes]:
         """Yield the first bytes of these members."""
-        return self.beginnings(entries, _HEAD)
+        return self.beginnings(entries, FIRST)
 
     def beginnings(self, entries: Iterable[TreeEntry], length: int) -> Iterator[bytes]:
         """Yield the first ``length`` bytes of these members, or b"" for an unreadable member."""
