@@ -74,6 +74,7 @@ def test_numbers_that_no_version_has_state_nothing() -> None:
     assert cuda_of_requirement(Requirement(f"nvidia-cuda-runtime==12.{digits}")) == "12"
     assert rocm_of_label(f"rocm{digits}") == rocm_of_label(f"rocm{digits}.1") == ""
     assert rocm_of_label(f"rocm6.{digits}") == "6"
+    assert [rocm_of_label(f"rocm7.{minor}") for minor in (8, 9)] == ["7.8", "7"]  # as HIP has it
     assert rocm_of_requirement(Requirement(f"rocm=={digits}")) == ""
     there = LibraryVersions(name="cudnn", installed=f"9.{digits}")
     assert list(compare_versions(there, "9.1", newer=False))
