@@ -14,6 +14,7 @@ from binary_checks.objects import read_objects
 from fixtures.build_elf import ElfSymbol, build_elf
 from fixtures.samples import read_sample
 from tests.objects.byte_sources import Bytes
+from tests.objects.elf_fields import get, identification, put, segment, value
 
 COMMON: dict[str, Any] = {
     "soname": "libdemo.so.1",
@@ -70,9 +71,9 @@ def test_a_file_cut_at_any_length_is_malformed_or_reads_the_same(name: str) -> N
 def test_any_single_byte_may_be_wrong(name: str) -> None:
     content = BUILT[name]
     for place in range(4, len(content)):
-        for value in {0, 0x7F, 0xFF} - {content[place]}:
+        for byte in {0, 0x7F, 0xFF} - {content[place]}:
             changed = bytearray(content)
-            changed[place] = value
+            changed[place] = byte
             _all_of(_read(bytes(changed)))
 
 
@@ -94,8 +95,8 @@ def test_any_single_byte_may_be_wrong(name: str) -> None:
 @example(name="from lld", stomps=[(40, b"\xff" * 8)])
 def test_any_bytes_may_be_wrong(name: str, stomps: list[tuple[int, bytes]]) -> None:
     content = bytearray(BUILT[name])
-    for place, value in stomps:
-        content[place : place + len(value)] = value
+    for place, stomp in stomps:
+        content[place : place + len(stomp)] = stomp
     source = Bytes(bytes(content))
     for found in read_objects("a.so", source):
         assert isinstance(found, (ElfFile, MalformedObject, UnreadObject))
@@ -115,67 +116,74 @@ def _malformed(content: bytes) -> str:
     return found.reason
 
 
-def _with_dynamic(content: bytes, tag: int, value: int) -> bytes:
-    """Change the value of the dynamic entry with this tag (little-endian, 64 bits)."""
-    place = _entry(content, tag)
-    return content[: place + 8] + struct.pack("<Q", value) + content[place + 16 :]
-
-
-def _segment(content: bytes | bytearray, kind: int) -> int:
-    """Return the offset of the program header of this type."""
-    return next(at for at in range(64, 64 + 56 * content[56], 56) if content[at] == kind)
-
-
-def _entry(content: bytes | bytearray, tag: int) -> int:
-    """Return the offset of the dynamic entry with this tag."""
-    start, _, _, size = struct.unpack_from("<QQQQ", content, _segment(content, 2) + 8)
-    rows = range(start, start + size, 16)
-    return next(at for at in rows if struct.unpack_from("<Q", content, at) == (tag,))
-
-
-def _address(content: bytes | bytearray, tag: int) -> int:
-    place = _entry(content, tag)
-    return int.from_bytes(content[place + 8 : place + 16], "little")
-
-
 def test_a_table_outside_of_every_segment_is_malformed() -> None:
     content = BUILT["without section headers"]
     for tag in (_DT_VERNEED, _DT_GNU_HASH, 0x6FFFFFF0, 0x6FFFFFFC):
-        assert "lies in no loaded segment" in _malformed(_with_dynamic(content, tag, 1 << 40))
+        assert "lies in no loaded segment" in _malformed(put(content, value(tag), 1 << 40))
 
 
 def test_a_string_table_may_end_before_the_nul_of_its_last_string() -> None:
     content = BUILT["without section headers"]
-    place = _entry(content, 10) + 8
-    size = int.from_bytes(content[place : place + 8], "little")
+    size = get(content, value(10))
     for missing in (1, 4):
-        assert _all_of(_read(_with_dynamic(content, 10, size - missing))) == _all_of(_read(content))
-    assert "beyond the end of DT_STRTAB" in _malformed(_with_dynamic(content, 14, size))
+        assert _all_of(_read(put(content, value(10), size - missing))) == _all_of(_read(content))
+    assert "beyond the end of DT_STRTAB" in _malformed(put(content, value(14), size))
 
 
 def test_a_string_table_without_a_nul_behind_it_is_malformed() -> None:
     content = BUILT["without section headers"]
-    moved = _with_dynamic(_with_dynamic(content, 5, len(content)), 10, 4)  # a page is mapped
+    moved = put(put(content, value(5), len(content)), value(10), 4)  # a page is mapped
     assert "beyond the end of DT_STRTAB" in _malformed(moved + b"x" * 8)
 
 
 def test_a_chain_that_stands_still_is_malformed() -> None:
     content = BUILT["without section headers"]
     fault = "a chain of version records does not end at its count"
-    assert fault in _malformed(_with_dynamic(content, 0x6FFFFFFF, 30000))
-    assert fault in _malformed(_with_dynamic(content, 0x6FFFFFFF, 1 << 40))
+    assert fault in _malformed(put(content, value(0x6FFFFFFF), 30000))
+    assert fault in _malformed(put(content, value(0x6FFFFFFF), 1 << 40))
 
 
 def test_absurd_sizes_are_malformed_before_anything_is_read() -> None:
     content = BUILT["without section headers"]
-    assert "DT_STRTAB has" in _malformed(_with_dynamic(content, 10, 1 << 40))
+    assert "DT_STRTAB has" in _malformed(put(content, value(10), 1 << 40))
     huge = bytearray(BUILT["with section headers"])
     struct.pack_into("<H", huge, 60, 0)  # e_shnum 0: the number is in section header 0
     struct.pack_into("<Q", huge, int.from_bytes(huge[40:48], "little") + 32, 1 << 40)
     assert "the section headers end at byte" in _malformed(bytes(huge))
     buckets = bytearray(content)
-    struct.pack_into("<I", buckets, _address(content, _DT_GNU_HASH), 0xFFFFFFFF)
+    struct.pack_into("<I", buckets, get(content, value(_DT_GNU_HASH)), 0xFFFFFFFF)
     assert "DT_GNU_HASH has 0x3fffffffc bytes" in _malformed(bytes(buckets))
+
+
+@pytest.mark.parametrize(
+    ("length", "reason"),
+    [
+        (15, "the file ends within the ELF identification"),
+        (16, "the file ends within the ELF header"),
+        (63, "the file ends within the ELF header"),
+        (64, "the program headers end at byte"),
+    ],
+)
+def test_a_file_that_ends_within_its_first_headers(length: int, reason: str) -> None:
+    assert reason in _malformed(BUILT["with section headers"][:length])
+
+
+@pytest.mark.parametrize("place", [4, 5, 6])  # the class, the byte order, the version
+def test_an_identification_that_no_loader_takes(place: int) -> None:
+    for byte in (0, 2 if place == 6 else 3):
+        content = put(BUILT["with section headers"], identification(place), byte)
+        shown = content[4:7].hex(" ")
+        assert _malformed(content) == f"impossible ELF identification {shown}"
+
+
+def test_counts_of_more_than_16_bits_stand_in_the_first_section() -> None:
+    content = bytearray(build_elf(**COMMON, debug_sections=(".debug_info",)))
+    expected, start = _all_of(_read(bytes(content))), int.from_bytes(content[40:48], "little")
+    segments, _, count, names = struct.unpack_from("<4H", content, 56)
+    struct.pack_into("<QII", content, start + 32, count, names, segments)
+    for kept in (count, 0):
+        struct.pack_into("<H2xHH", content, 56, 0xFFFF, kept, 0xFFFF)
+        assert _all_of(_read(bytes(content))) == expected
 
 
 def test_names_that_overlap_do_not_explode() -> None:
@@ -184,8 +192,8 @@ def test_names_that_overlap_do_not_explode() -> None:
     content = bytearray(build_elf(needed=("n" * 60_000,), exports=exports, section_headers=False))
     found = _read(bytes(content))
     assert isinstance(found, ElfFile)
-    table, long = _address(content, 6), content.index(b"n" * 60_000)
-    strings = _address(content, 5)  # in the first segment, addresses are offsets
+    table, long = get(content, value(6)), content.index(b"n" * 60_000)
+    strings = get(content, value(5))  # in the first segment, addresses are offsets
     for number in range(2000):
         struct.pack_into("<I", content, table + 24 * (number + 1), long - strings + number)
     found = _read(bytes(content))
@@ -194,6 +202,5 @@ def test_names_that_overlap_do_not_explode() -> None:
 
 
 def test_a_library_without_a_dynamic_segment_is_malformed() -> None:
-    content = bytearray(BUILT["without section headers"])
-    struct.pack_into("<I", content, _segment(content, 2), 0x6FFFFFFF)
-    assert "without a dynamic segment" in _malformed(bytes(content))
+    content = put(BUILT["without section headers"], segment(2, "type"), 0x6FFFFFFF)
+    assert "without a dynamic segment" in _malformed(content)

@@ -200,7 +200,9 @@ def test_two_versions_of_one_platform_are_malformed() -> None:
     [
         (4, ">I", (40,), "the slice for cpu 0x0 lies from byte 0x0"),
         (16, ">I", (0x7FFFFFFF,), "lies from byte 0x7fffffff"),
-        (16, ">I", (8,), "lies from byte 0x8"),
+        (16, ">I", (47,), "lies from byte 0x2f"),
+        (16, ">I", (48,), "a slice begins with 00 00 00 00, which is not a Mach-O"),
+        (24, ">I", (16,), "is aligned to 2**16 bytes"),
         (28, ">II", (0x01000007, 3), "two slices for x86_64"),
         (36, ">I", (0x1000,), "outside of the file or in another slice"),
         (8, ">I", (7,), "the fat header says i686, but the slice says x86_64"),
@@ -214,6 +216,19 @@ def test_a_fat_header_that_lies_is_malformed(
     content = bytearray(read_macho_sample("universal2.dylib"))
     struct.pack_into(layout, content, place, *values)
     assert reason in _malformed(bytes(content))
+
+
+@pytest.mark.parametrize(
+    ("sample", "length", "reason"),
+    [
+        ("plain.dylib", 7, "the file ends within the magic number"),
+        ("plain.dylib", 8, "the file ends within the Mach-O header"),
+        ("universal2.dylib", 47, "the file ends within the fat header"),
+        ("universal2.dylib", 48, "outside of the file"),
+    ],
+)
+def test_a_file_that_ends_within_its_first_header(sample: str, length: int, reason: str) -> None:
+    assert reason in _malformed(read_macho_sample(sample)[:length])
 
 
 def test_a_slice_that_is_damaged_is_named() -> None:

@@ -104,13 +104,6 @@ def test_other_libraries_read_the_same_of_what_was_built(machine: str, tmp_path:
     assert counts["facts compared with LIEF"] >= len(TABLES[Format.ELF].facts) - 2
 
 
-def test_without_section_headers_the_same_is_read() -> None:
-    full, bare = _read(read_sample("plain.so")), _read(read_sample("no_section_headers.so"))
-    assert bare.needed == full.needed
-    assert bare.symbol_versions == full.symbol_versions
-    assert set(bare.imports) == set(full.imports)
-
-
 @pytest.mark.parametrize("machine", [name for name in MACHINES if name not in DEVICES])
 @pytest.mark.parametrize("hashes", [{}, {"gnu_hash": False, "sysv_hash": True}])
 def test_every_machine_is_read_alike(machine: str, hashes: dict[str, bool]) -> None:
@@ -322,6 +315,14 @@ def test_symbols_that_only_the_object_sees_are_no_exports() -> None:
     content = build_elf(exports=(ElfSymbol("one"), ElfSymbol("two")))
     for visibility, names in enumerate(({"one", "two"}, {"two"}, {"two"}, {"one", "two"})):
         assert _read(put(content, within(6, 24 + 5, "B"), visibility)).exports.names == names
+    assert _read(put(content, within(6, 24 + 4, "B"), 15)).exports.names == {"two"}  # local
+
+
+def test_an_absolute_symbol_with_the_name_of_its_version_is_no_export() -> None:
+    content = build_elf(exports=(ElfSymbol("DEMO_1", "DEMO_1"), ElfSymbol("two", "DEMO_1")))
+    absolute = [put(content, within(6, at + 6, "H"), 0xFFF1) for at in (24, 48)]
+    found = sorted(sorted(_read(each).exports.names) for each in absolute)
+    assert found == [["DEMO_1", "two"], ["two"]]
 
 
 def test_thread_local_data_without_an_alignment_have_their_size() -> None:

@@ -11,6 +11,7 @@ from fixtures.samples import FOLDER, read_sample
 from tests.objects.byte_sources import Bytes
 from tests.objects.elf_fields import (
     header,
+    identification,
     put,
     segment,
     within,
@@ -98,6 +99,14 @@ def test_a_machine_whose_files_look_otherwise(number: int, kind: Kind) -> None:
     (found,) = read_objects("a.so", Bytes(put(EXTENSION, header("machine"), number)))
     assert isinstance(found, ElfFile)
     assert found.kind is kind
+
+
+def test_a_shared_object_of_amdgpu_has_an_os_abi_of_amd() -> None:
+    shared = put(EXTENSION, header("machine"), 224)
+    for number, kind in enumerate((Kind.OTHER, *[Kind.DEVICE] * 3, Kind.OTHER), start=63):
+        (found,) = read_objects("a.so", Bytes(put(shared, identification(7), number)))
+        assert isinstance(found, ElfFile)
+        assert found.kind is kind
 
 
 def test_an_interpreter_without_a_dynamic_segment_is_malformed() -> None:

@@ -62,11 +62,3 @@ def test_nodes_of_the_exports_trie_of_a_file_without_a_signature(
         assert fault in found.reason
     else:
         assert isinstance(found, MachOFile)
-
-
-def test_a_slice_that_is_aligned_to_more_than_there_is() -> None:
-    content = bytearray(read_macho_sample("universal2.dylib"))
-    struct.pack_into(">I", content, 8 + 16, 16)
-    (found,) = read_objects("a.so", Bytes(bytes(content)))
-    assert isinstance(found, MalformedObject)
-    assert "is aligned to 2**16 bytes" in found.reason

@@ -47,14 +47,9 @@ def test_a_message_is_found_wherever_a_block_ends(
     assert search(b"\1" * 300 + SECOND + b"\1" * 300) == NumpyBuild(api=2, oldest="1.25")
 
 
-def test_an_object_has_the_build() -> None:
-    content = read_macho_sample("signed_arm64.dylib") + FIRST
+@pytest.mark.parametrize(("message", "build"), [(FIRST, NumpyBuild(api=1)), (b"", None)])
+def test_an_object_has_the_build(message: bytes, build: NumpyBuild | None) -> None:
+    content = read_macho_sample("signed_arm64.dylib") + message
     (found,) = objects.read_objects("demo/a.so", Bytes(content))
     assert isinstance(found, ObjectFile)
-    assert found.numpy == NumpyBuild(api=1)
-
-
-def test_an_object_without_the_message_has_none() -> None:
-    (found,) = objects.read_objects("demo/a.so", Bytes(read_macho_sample("signed_arm64.dylib")))
-    assert isinstance(found, ObjectFile)
-    assert found.numpy is None
+    assert found.numpy == build

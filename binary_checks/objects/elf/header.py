@@ -275,8 +275,11 @@ class MappedImage:
             load = (each.address, size, each.offset)
             if self._loads:  # patchelf's tables may begin in one segment and end in the next
                 start, length, offset = self._loads[-1]
-                if offset - start == load[2] - load[0] and 0 <= load[0] - start <= length:
-                    load = (start, max(length, load[0] - start + size), offset)
+                if (
+                    each.offset - offset == each.address - start
+                    and start <= each.address <= start + length
+                ):
+                    load = (start, max(length, each.address + size - start), offset)
                     self._loads.pop()
             self._loads.append(load)
 

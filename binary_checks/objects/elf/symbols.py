@@ -62,7 +62,7 @@ class Dynamic:
         if segment is None:
             return
         layout = image.header.struct("PP")
-        length = segment.file_size - segment.file_size % layout.size
+        length = segment.file_size // layout.size * layout.size
         for tag, value in layout.iter_unpack(image.read(segment.address, length, "PT_DYNAMIC")):
             if not tag:
                 break
