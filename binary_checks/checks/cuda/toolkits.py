@@ -405,7 +405,7 @@ def _judge_sample(sample: ToolkitSample, claims: list[ToolkitClaim]) -> Iterator
         newest = max(
             (cuda_of_ptx(version) for version, _ in sample.ptx), key=read_numbers, default=""
         )
-        made = [_claim(newest, sample)] if newest else []
+        made = [_claim(newest, sample)]
         what = f"PTX as CUDA {newest} writes it"
         claims = [each for each in claims if read_numbers(newest) > read_numbers(each.version)]
     against = [each for each in claims if all(_differs(one, each) for one in made)]
