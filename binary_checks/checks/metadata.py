@@ -61,7 +61,7 @@ from binary_checks.wording.problem_lines import OF_ONE_PROCESSOR
 from binary_checks.wording.sentences import name_first
 
 _LONGEST_TAG = 255  # characters, as in the longest file name
-_MOST = 12  # tags or Pythons in one sentence
+_SHOWN_TAGS = 12  # tags or Pythons in one sentence
 _OF_COMPUTERS = {"x86_64", "i686", "aarch64"}  # others are boards', often with their own firmware
 _REQUIRED = ("Metadata-Version", "Name", "Version")
 _UNREAD_BY_INSTALLERS = ("Root-Is-Purelib", "Tag")
@@ -226,8 +226,8 @@ def _expand(line: str) -> Iterator[str]:
 
 def _join(tags: Iterable[str]) -> str:
     few = sorted(tags)
-    more = f" and {len(few) - _MOST} more" if len(few) > _MOST else ""
-    return ", ".join(few[:_MOST]) + more
+    more = f" and {len(few) - _SHOWN_TAGS} more" if len(few) > _SHOWN_TAGS else ""
+    return ", ".join(few[:_SHOWN_TAGS]) + more
 
 
 @check
@@ -535,7 +535,7 @@ def version_bound_extension(package: WheelLike) -> Iterator[Finding]:
         versions = sorted({file.name.version for file in files if file.name.version})
         if not versions or any(file.name.version is None for file in files):
             continue
-        alone = name_first([f"{major}.{minor}" for major, minor in versions], _MOST)
+        alone = name_first([f"{major}.{minor}" for major, minor in versions], _SHOWN_TAGS)
         if versions[1:] and _covers(package, versions):
             sentence = f"is there for Python {alone}; later Pythons lack it"
             yield Note(path=files[0].path, sentence=sentence)
