@@ -18,6 +18,7 @@ from binary_checks.model import SymbolTable, is_for_free_threads
 # Numbers of slots in moduleobject.h of CPython 3.13 and in slots_generated.h of 3.15
 _GIL = (4, 87)  # Py_mod_gil
 _NESTED = 92  # Py_slot_subslots: the address of an array of PySlot, as PyO3 0.29 writes it
+_MOST_SLOTS = 32  # of a table; modules have up to ten
 _ADDRESS = (1 << 36) - 1  # the bits of an address in a fixup of Mach-O (dyld_chained_ptr_64_rebase)
 
 
@@ -43,8 +44,11 @@ def find_gil_slot(
     nested = Struct(f"{word.format[0]}H6xQ")
 
     def read_slots(address: int, layout: Struct) -> dict[int, int]:
+        most = _MOST_SLOTS * layout.size
         tables = (
-            data[address - start :] for start, data in held if start <= address < start + len(data)
+            data[address - start : address - start + most]
+            for start, data in held
+            if start <= address < start + len(data)
         )
         table = next(tables, b"")
         rows = layout.iter_unpack(table[: len(table) // layout.size * layout.size])

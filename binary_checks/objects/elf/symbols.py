@@ -44,6 +44,7 @@ DT_VERDEF: Final = 0x6FFFFFFC
 DT_VERDEFNUM: Final = 0x6FFFFFFD
 DT_VERNEED: Final = 0x6FFFFFFE
 DT_VERNEEDNUM: Final = 0x6FFFFFFF
+_LONGEST_REST = 1 << 16  # bytes in which a text ends that DT_STRSZ cuts
 _HIDDEN = 0x8000
 _VER_FLG_WEAK: Final = 2
 _SHN_ABS = 0xFFF1
@@ -74,7 +75,7 @@ class Dynamic:
         self.strings = image.read(address, size, "DT_STRTAB")
         if self.strings[-1:] not in (b"", b"\0"):  # an editing tool stated it too short
             _, left = image.locate(address, "DT_STRTAB")
-            rest = image.read(address + size, left - size, "DT_STRTAB")
+            rest = image.read(address + size, min(left - size, _LONGEST_REST), "DT_STRTAB")
             self.strings += rest.partition(b"\0")[0] + b"\0"
 
     def __bool__(self) -> bool:
@@ -273,7 +274,8 @@ def count_code_relocations(
     """Return the number of relocations in segments that are not writable; None if unknown."""
     if architecture_of(image.header) not in THREAD_RELOCATIONS:
         return None
-    places = [at for at, info, _ in read_relocations(image, dynamic) if info]  # 0: R_*_NONE
+    kinds = (1 << _symbol_shift(image)) - 1
+    places = [at for at, info, _ in read_relocations(image, dynamic) if info & kinds]
     places += _read_packed(image, dynamic)
     fixed = [each for each in segments if each.type == PT_LOAD and not each.flags & PF_W]
     return sum(
