@@ -130,7 +130,7 @@ def cxx_abi_misreported(package: CppArchive) -> Iterator[Finding]:
     symbols = _count_strings(package)
     found = None
     if max(symbols) >= _ENOUGH and min(symbols) * 20 < max(symbols):
-        found = symbols[0] == max(symbols)
+        found = symbols[0] > symbols[1]
     if found is None:
         counts = "{} symbols with the new std::string, {} with the old".format(*symbols)
         yield NotInspected(sentence=f"the ABI of its libraries is not clear: {counts}")

@@ -261,7 +261,7 @@ def _note_sample(details: DeviceDetails) -> Iterator[Note]:
     parts = [item for item in details.objects if item.inspected < item.entries]
     if parts:
         sentence = f"{inspected:,} of {entries:,} cubins and texts of PTX were decompressed"
-        yield Note(path=parts.pop().path if len(parts) == 1 else "", sentence=sentence)
+        yield Note(path=parts[0].path if len(parts) == 1 else "", sentence=sentence)
 
 
 @check(enabled=False, level=Level.WARNING)
@@ -287,7 +287,7 @@ def uneven_gpu_architectures(
     for item in carriers:
         groups = judged_containers(item)
         sass = {number_of(t) for g in groups for t in g.usable if t.kind is DeviceKind.SASS}
-        for number in sorted(filter(None, sass)):
+        for number in sorted(sass - {0}):
             name = f"sm_{number}"
             if others := [group for group in groups if not has_code(group, name)]:
                 every = sum(group.count for group in groups)
@@ -394,8 +394,9 @@ def _report_share(report: PtxLinkReport, sample: PtxTexts, name: str) -> Iterato
     )
 
 
-def _number(target: str) -> tuple[list[int], str]:
-    return [int(number) for number in _NUMBER.findall(target) if _NUMBER.fullmatch(target)], target
+def _number(target: str) -> tuple[int, str]:
+    found = _NUMBER.fullmatch(target)
+    return int(found[1]) if found else 0, target
 
 
 # Whether compilers of GPU code that a package uses at run time work, tried on the CPU.

@@ -595,7 +595,7 @@ class _Layout:
             yield Problem(
                 path=path,
                 sentence=self._format_problem(subject, missing, alone=alone),
-                facts=(next(name for _, name in missing),),
+                facts=(missing[0][1],),
                 level=Level.ERROR if fatal and not alone else Level.WARNING,
             )
 
